@@ -26,6 +26,7 @@ from penstock.jobs.worker.worker import Worker
 from penstock.tables.apply.apply import make
 
 APP = """
+import os
 import time
 import penstock
 
@@ -41,6 +42,11 @@ def count(ctx: penstock.JobContext, to: int, seconds: float = 0.0) -> int:
 @app.task()
 def bad(ctx: penstock.JobContext) -> None:
     raise ValueError("<b>no</b>\\nat all, " + 1_000 * "really ")
+
+@app.task()
+def exiting(ctx: penstock.JobContext, code: int) -> None:
+    if ctx.attempt == 1:
+        os._exit(code)
 """
 
 
@@ -273,6 +279,45 @@ def test_several_processes_share_the_work_and_all_end(folder: Path, app: penstoc
     _, told = worker.communicate(timeout=90)
     assert worker.returncode == 0
     assert told.count("count completed") == 6
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are found in /proc")
+@pytest.mark.parametrize("code", [0, 3, 6])
+def test_a_task_that_ends_its_process_with_the_code_of_an_orderly_end_does_not_end_the_supervisor(
+    folder: Path, app: penstock.App, code: int
+) -> None:
+    @app.task()
+    def exiting(ctx: penstock.JobContext, code: int) -> None: ...
+
+    worker = start_worker(folder, "--processes", "2")
+    wait_for(lambda: len(children_of(worker.pid)) == 2)
+    children = children_of(worker.pid)
+    job = enqueue(app, "exiting", code=code)
+    try:
+        wait_for(lambda: len(children_of(worker.pid) - children) == 1)
+    except AssertionError:
+        worker.kill()
+        raise
+    assert app.wait(job, timeout_seconds=90).state is State.COMPLETED
+    worker.send_signal(signal.SIGTERM)
+    _, told = worker.communicate(timeout=90)
+    assert worker.returncode == 0
+    assert f"A worker process has ended with {code}; another one is started." in told
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="worker processes say how they end through a pipe")
+@pytest.mark.parametrize(
+    ("module", "options", "code"), [(APP, ("--burst",), 3), ('import penstock\napp = penstock.App("jobs.db")', (), 1)]
+)
+def test_a_supervisor_ends_with_the_code_of_workers_that_end_by_themselves(
+    folder: Path, app: penstock.App, module: str, options: tuple[str, ...], code: int
+) -> None:
+    (folder / "counting.py").write_text(module)
+    enqueue(app, "bad")
+    worker = start_worker(folder, "--processes", "2", *options)
+    _, told = worker.communicate(timeout=90)
+    assert worker.returncode == code
+    assert "another one is started" not in told
 
 
 def test_a_burst_leaves_what_is_due_later(folder: Path, app: penstock.App) -> None:

@@ -54,6 +54,24 @@ def progressing(ctx: penstock.JobContext, steps: int) -> int:
 
 
 @app.task(lease_seconds=HOUR)
+def stepping(ctx: penstock.JobContext) -> int:
+    """Step after step, each with a checkpoint, until it is told to end."""
+    done: int = ctx.resume("done", 0)
+    while "end" not in traced():
+        time.sleep(0.02)
+        trace(f"step {ctx.id} {done} {ctx.attempt}")
+        ctx.progress(0)
+        done += 1
+        ctx.checkpoint("done", done)
+    return done
+
+
+@app.task(lease_seconds=HOUR)
+def noted(ctx: penstock.JobContext) -> None:
+    trace(f"began {ctx.id}")
+
+
+@app.task(lease_seconds=HOUR)
 def quick(ctx: penstock.JobContext) -> int:
     return ctx.attempt
 

@@ -99,6 +99,46 @@ def test_suspects_run_one_by_one(lab: FaultLab, kinds: tuple[str, ...]) -> None:
     assert tasks().traced()[4:] == alone, "the oldest first, nothing beside it"
 
 
+def test_suspects_that_write_checkpoints_soon_run_side_by_side_and_others_need_not_wait_for_their_ends(
+    lab: FaultLab,
+) -> None:
+    jobs = [tasks().stepping.enqueue() for _ in range(3)]
+
+    def all_run() -> bool:
+        current = [lab.app.get(job.id) for job in jobs]
+        return all(job.state is State.PROCESSING and job.entries and not job.suspect for job in current)
+
+    first = lab.start(concurrency=4)
+    wait_until(all_run, "all of them run at once")
+    first.kill()
+    second = lab.start(concurrency=4, name="second")
+    lab.wait(tasks().quick.enqueue().id)
+    for job in jobs:
+        wait_for_owner(lab, job, "second")
+    wait_until(all_run, "they run side by side again")
+    tasks().trace("end")
+    ended = lab.wait(*(job.id for job in jobs))
+    assert second.is_alive
+    assert [(job.state, job.crashes, job.failures, job.requeues) for job in ended] == [(State.COMPLETED, 0, 0, 0)] * 3
+    requeues = [event.detail for job in ended for event in job.events if event.label == "requeued"]
+    assert set(requeues) == {"a job that may have killed its worker runs alone first"}
+    for job in jobs:
+        steps = [line.split() for line in tasks().traced() if line.startswith(f"step {job.id} ")]
+        of_second = [int(step) for _, _, step, attempt in steps if int(attempt) > 1]
+        assert of_second == list(range(of_second[0], of_second[0] + len(of_second))), "none is done twice"
+
+
+def test_suspects_go_first_also_in_a_worker_that_has_just_started(lab: FaultLab) -> None:
+    suspect = tasks().good.enqueue()
+    first = lab.start()
+    wait_until(lambda: len(tasks().traced()) == 1, "it runs")
+    first.kill()
+    other = tasks().noted.enqueue()
+    lab.start()
+    lab.wait(suspect.id, other.id)
+    assert tasks().traced()[1:] == [f"began {suspect.id}", f"ended {suspect.id}", f"began {other.id}"]
+
+
 def test_a_job_that_makes_progress_survives_more_crashes_than_it_may_have(lab: FaultLab) -> None:
     job = tasks().progressing.enqueue(steps=5)
     (ended,) = keep_one_running(lab, lab.start(), job)

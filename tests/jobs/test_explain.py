@@ -7,6 +7,7 @@ from job_worlds import QUICK, claimed, made
 
 from penstock.jobs.explain import explain, gather
 from penstock.jobs.model.job import Job
+from penstock.jobs.model.transitions import ChangedJob, copy_with
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
 
@@ -55,6 +56,17 @@ def test_a_job_in_line_says_how_many_come_first(store: JobStore) -> None:
     assert why(store, first[0]) == "is in line: 1 come first, with a higher priority."
     assert why(store, own[2]) == "is in line: 6 come first, 3 of them with a higher priority."
     assert int(why(store, other).split()[3]) <= 4  # its tenant's turn is before the other's second
+
+
+def test_a_job_that_waits_because_a_suspect_comes_first_or_runs_alone_says_so(store: JobStore) -> None:
+    job, suspect = made(store), made(store)
+    store.change(store.get(suspect.id), lambda one: ChangedJob(copy_with(one, {"suspect": True, "version": 2})))
+    assert why(store, job).startswith(f"comes after {suspect.id}, which a worker that runs nothing else takes first")
+    running = store.claim(store.get(suspect.id), "w1", 30.0)
+    assert running is not None
+    assert why(store, job).startswith(f"waits for {suspect.id}, which runs alone on w1 until it ends or writes a newer")
+    store.report(running, checkpoint="rows", value=1)
+    assert why(store, job) == "is next: a worker is about to take it."
 
 
 def test_a_job_behind_very_many_is_not_said_to_be_next(store: JobStore) -> None:

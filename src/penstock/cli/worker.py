@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
+from functools import wraps
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import click
 import orjson
@@ -38,10 +39,11 @@ _LOOK_SECONDS: Final = 0.1
 _RESTART_SECONDS: Final = 0.5
 """Before a dead process is started again: a broken app must not keep the machine busy."""
 _KILL_SECONDS: Final = 5.0
+_PIPE_BYTES: Final = 65_536
 _ON_PURPOSE: Final = (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 """Signals by which somebody ends a process. SIGKILL may be the kernel's, when memory is short: that is a crash."""
 _ENDED: Final = (0, WORK_FAILED, LEASE_LOST)
-"""Exit codes of a worker that ended by itself. With any other code it has died."""
+"""Exit codes of a worker that ended by itself, where it cannot say so (Windows). With any other code it has died."""
 
 
 def _refuse_database(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -49,6 +51,25 @@ def _refuse_database(ctx: click.Context, param: click.Parameter, value: str | No
         raise click.UsageError(
             "A worker has no --db: the app names its database, as in App('jobs.db'); else PENSTOCK_DB."
         )
+
+
+def _says_its_end(run: Callable[..., None]) -> Callable[..., None]:
+    """Tells the supervisor when this process ends by itself. A task that ends it, with whatever code, tells nothing."""
+
+    @wraps(run)
+    def run_and_say(**options: Any) -> None:
+        by_itself = True
+        try:
+            run(**options)
+        except BaseException as error:
+            by_itself = isinstance(error, click.ClickException | click.exceptions.Exit | PenstockError)
+            raise
+        finally:
+            if by_itself and options["supervisor"] is not None:
+                with suppress(OSError):  # the supervisor has ended first
+                    os.write(options["supervisor"][1], b"%d\n" % os.getpid())
+
+    return run_and_say
 
 
 @groups.command(
@@ -76,7 +97,7 @@ def _refuse_database(ctx: click.Context, param: click.Parameter, value: str | No
 @click.option(
     "--until-empty", is_flag=True, help="Exit when no job is left: wait for retries and for jobs that are due later."
 )
-@click.option("--supervisor", type=int, hidden=True)
+@click.option("--supervisor", type=(int, int), hidden=True)
 @click.option(
     "--grace", type=click.FloatRange(0), default=DEFAULT_GRACE_SECONDS, show_default=True, metavar="SECONDS",
     help="How long running tasks may continue after Ctrl-C or SIGTERM.",
@@ -88,6 +109,7 @@ def _refuse_database(ctx: click.Context, param: click.Parameter, value: str | No
 @click.option("--quiet", is_flag=True, help="Print no line for each job.")
 @click.option("--db", "--url", hidden=True, expose_value=False, callback=_refuse_database)
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each job, and the counts at the end.")
+@_says_its_end
 def command(
     app: str,
     concurrency: int,
@@ -95,7 +117,7 @@ def command(
     queues: tuple[str, ...],
     burst: bool,
     until_empty: bool,
-    supervisor: int | None,
+    supervisor: tuple[int, int] | None,
     grace: float,
     idle: float,
     quiet: bool,
@@ -132,7 +154,7 @@ def command(
     )
     stop_on_signals(worker)
     if supervisor is not None:
-        _stop_without(supervisor)
+        _stop_without(supervisor[0])
     gc.freeze()  # what has been loaded lives as long as the process: the collector need not look at it each time
     if not quiet:
         click.echo(f"{worker.name}: {names_text(loaded.tasks)} from {loaded.store.db.name}", err=True)
@@ -207,6 +229,8 @@ def _stop_without(supervisor: int) -> None:
 class Supervisor:
     """Runs `penstock` with the same arguments in several processes. One that dies is started again, signals reach
     them all, and they stop when this process ends, even if it is killed.
+
+    One that has ended by itself says so; its exit code alone proves nothing, because a task can call `os._exit`.
     """
 
     def __init__(
@@ -219,8 +243,13 @@ class Supervisor:
         """`on_killed` is told of a process that was killed on purpose, and how: that is no crash of its jobs."""
         # Nothing is ever written to it. The kernel closes the end that only this process has, when it ends.
         ends: tuple[int, ...] = os.pipe() if os.name == "posix" else ()
-        self._inherited = ends[:1]
-        told = [f"--supervisor={end}" for end in self._inherited]
+        # To this one, a process that has ended by itself writes its pid.
+        reports: tuple[int, ...] = os.pipe() if os.name == "posix" else ()
+        self._inherited = (*ends[:1], *reports[1:])
+        self._reports = reports[0] if reports else None
+        if self._reports is not None:
+            os.set_blocking(self._reports, False)
+        told = ["--supervisor", *map(str, self._inherited)] if self._inherited else []
         self._command = [sys.executable, "-m", "penstock", *_without_processes(arguments), *told]
         self._processes = processes
         self._grace_seconds = grace_seconds
@@ -228,6 +257,7 @@ class Supervisor:
         self._codes: list[int] = []
         self._on_killed = on_killed
         self._stopping = False
+        self._said: set[int] = set()
 
     def run(self) -> int:
         """Runs until they have ended (burst) or a signal comes. Returns the highest of their exit codes."""
@@ -252,8 +282,8 @@ class Supervisor:
     def _replace_dead(self) -> None:
         for child in [child for child in self._children if child.poll() is not None]:
             self._children.remove(child)
-            if child.returncode in _ENDED:
-                self._codes.append(child.returncode)
+            if self._ended_by_itself(child):
+                self._codes.append(max(child.returncode, 0))
                 continue
             if -child.returncode in _ON_PURPOSE:
                 self._report_killed(child.pid, f"ended by {signal.Signals(-child.returncode).name}")
@@ -261,6 +291,17 @@ class Supervisor:
                 click.echo(f"A worker process has ended with {child.returncode}; another one is started.", err=True)
                 time.sleep(_RESTART_SECONDS)
                 self._children.append(self._start())
+
+    def _ended_by_itself(self, child: subprocess.Popen[bytes]) -> bool:
+        """Whether it has said so, as the last thing that it did."""
+        if self._reports is None:
+            return child.returncode in _ENDED
+        with suppress(BlockingIOError):
+            self._said |= set(map(int, os.read(self._reports, _PIPE_BYTES).split()))
+        if child.pid not in self._said:
+            return False
+        self._said.remove(child.pid)  # another process may have this number later
+        return True
 
     def _end(self) -> None:
         for child in self._children:

@@ -62,6 +62,10 @@ class Attempt:
         """Whether it is lost because the database was away for too long (4)."""
         self.has_checkpoint = False
         """Whether it has kept one."""
+        self.was_suspect = job.suspect
+        """Whether it began alone, because its worker before this one died while it ran."""
+        self.requeue_reason: str | None = None
+        """Why it should be requeued at its next checkpoint, where nothing that it has done is lost."""
         self.deadline: float | None = None
         """When the time limit is over, by `time.monotonic`."""
         self._soft_deadline: float | None = None
@@ -386,6 +390,8 @@ class JobContext(_AttemptView):
             self._versions[name] = version
             self._attempt.has_checkpoint = True
         self._attempt.stop_if_asked()
+        if self._attempt.requeue_reason is not None:
+            raise JobRequeued(self._attempt.requeue_reason, "worker")
 
     def resume(self, name: str, default: Any = None) -> Any:
         """The value of a checkpoint, of this attempt or an earlier one."""

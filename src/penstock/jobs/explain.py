@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from penstock.jobs.model.job import LIMIT_POOL, Job, JobNotFound
 from penstock.jobs.model.state import State
@@ -32,6 +33,8 @@ class Surroundings:
     ahead: Ahead = field(default_factory=Ahead)
     holder_has_ended: bool = False
     """There is proof, on this machine, that the process of the worker that holds it has ended."""
+    suspects: tuple[Job, ...] = ()
+    """Jobs that may have killed a worker: those that run alone, and (without a lease) the first of those that wait."""
 
 
 def gather(store: JobStore, job: Job) -> Surroundings:
@@ -51,7 +54,18 @@ def gather(store: JobStore, job: Job) -> Surroundings:
         depends_on=job.dependency_count or len(set(job.depends_on)),
         parents={parent: _state(store, parent) for parent in waiting_for[:_PARENTS_SHOWN]},
         ahead=store.count_ahead(job) if job.state is State.QUEUED else Ahead(),
+        suspects=tuple(_suspects(store, job, lines)) if job.state is State.QUEUED and not job.suspect else (),
     )
+
+
+def _suspects(store: JobStore, job: Job, lines: list[WorkerInfo]) -> Iterator[Job]:
+    """As far as a few reads tell."""
+    ended = {line.name for line in lines if has_ended(line.process)}
+    for one in store.find(state=State.PROCESSING, limit=_MOST_RUNNING).jobs:
+        is_left = one.lease is None or one.lease.owner in ended or one.lease.takeable_at <= store.clock.now()
+        if one.suspect or is_left:
+            yield replace(one, lease=None) if is_left else one
+    yield from (one for one in store.first_ready(job.queue, _MOST_READY) if one.suspect)
 
 
 def _state(store: JobStore, job_id: str) -> State | None:
@@ -135,6 +149,12 @@ def _in_line(job: Job, around: Surroundings) -> str:
     if job.suspect:
         return "waits for a worker that runs nothing else, because a worker died while it ran"
     able = [one for one in around.workers if job.queue in one.queues and job.task in one.tasks]
+    alone = {one.lease.owner: one.id for one in around.suspects if one.lease is not None}
+    if all(worker.name in alone for worker in able):
+        return (
+            f"waits for {alone[able[0].name]}, which runs alone on {able[0].name} until it ends or writes a newer "
+            "checkpoint, because a worker died while it ran"
+        )
     ahead, urgent = around.ahead.ready, around.ahead.urgent
     first = f"{_many(ahead)} come first"
     if 0 < urgent < ahead:
@@ -144,6 +164,12 @@ def _in_line(job: Job, around: Surroundings) -> str:
     if all(worker.running >= worker.concurrency for worker in able):
         places = sum(one.concurrency for one in able)
         return f"waits for a free place: the {places} of its workers are taken{f', and {first}' if ahead else ''}"
+    for suspect in around.suspects:
+        if suspect.lease is None and any(suspect.queue in one.queues and suspect.task in one.tasks for one in able):
+            return (
+                f"comes after {suspect.id}, which a worker that runs nothing else takes first, because a worker died "
+                "while it ran; a worker that is busy waits up to 30 s for that"
+            )
     return f"is in line: {first}" if ahead else "is next: a worker is about to take it"
 
 
@@ -160,6 +186,8 @@ def _parents(around: Surroundings) -> str:
 
 
 _PARENTS_SHOWN = 3
+_MOST_RUNNING = 100
+_MOST_READY = 16
 
 
 def _because(reason: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from typing import Any
@@ -12,7 +13,7 @@ from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
 from penstock.jobs.store.queries import Claimable
 from penstock.jobs.store.side_items import Queue
-from penstock.jobs.worker.fetcher import Fetcher
+from penstock.jobs.worker.fetcher import Fetcher, _Drain
 
 
 class Scripted:
@@ -103,6 +104,34 @@ def test_as_many_candidates_are_read_as_are_used_while_they_are_fresh() -> None:
     assert fetcher._likely_used() == 96
     fetcher._read_at -= 3600
     assert fetcher._likely_used() == 16
+
+
+def test_a_worker_that_does_not_become_empty_for_a_suspect_goes_on_with_others() -> None:
+    suspect, (first, second, third) = Job("job_s", "task", State.QUEUED, 0, 0, 0, 10, suspect=True), candidates(3)
+    store = Scripted([[first], [second, suspect], [third, suspect]])
+    fetcher = Fetcher(store, ("default",), verdict=lambda _: "take")  # type: ignore[arg-type]
+    assert fetcher.fetch() is first
+    fetcher.end_claim(first.id)
+    fetcher._poll()
+    assert fetcher.pop_candidate() is None, "the suspect is next, and the first job runs"
+    fetcher._drain._until = 0.0
+    fetcher._drain._asked_at = fetcher._read_at = time.monotonic()
+    assert fetcher.pop_candidate() is second
+    fetcher.end_claim(second.id)
+    fetcher.release_thread()
+    fetcher._candidates.clear()
+    fetcher._poll()
+    assert fetcher.pop_candidate() is suspect, "whenever the worker is empty"
+    assert fetcher.alone == suspect.id
+
+
+def test_a_worker_tries_less_and_less_often_to_become_empty_for_a_suspect() -> None:
+    drain = _Drain()
+    drains = [drain.goes_on(float(second)) for second in range(1_000, 1_000 + 3_600)]
+    changes = [second for second in range(1, 3_600) if drains[second] != drains[second - 1]]
+    assert drains[0]
+    assert changes[:7] == [30, 90, 120, 240, 270, 510, 540]
+    assert max(end - begin for begin, end in itertools.pairwise(changes)) == 600
 
 
 def test_another_workers_claims_leave_the_order_of_priorities() -> None:

@@ -328,6 +328,11 @@ class JobStore:
         """The jobs that come before one that is queued."""
         return self._reader.count_ahead(job)
 
+    def first_ready(self, queue: str, limit: int) -> list[Job]:
+        """The jobs that come first in each shard of a queue, as many as that."""
+        pools = [f"{queue}#ready#{shard}" for shard in range(self.layout.shards)]
+        return [job for pool in pools for job in self._reader.first_of_pool(pool, limit, self.clock.now())]
+
     def look_after(self, queue: str) -> None:
         """Keeps the queue's jobs from expiring before they could begin; done once in a while, else it costs nothing.
 

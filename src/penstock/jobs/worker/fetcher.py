@@ -25,7 +25,10 @@ A job may be what its worker has died of (a suspect: registry.runs_alone):
 13. A suspect is claimed only when nothing else runs in this process, and nothing is claimed beside it until it has
     ended, or has written a newer checkpoint: if it kills again, it alone is charged.
 14. Suspects go before all others, the oldest first, one after the other. While one waits for the worker to become
-    empty nothing else begins, so it waits no longer than for the jobs that run already.
+    empty nothing else begins, for 30 s. If other jobs still run then, the worker goes on with others, and tries that
+    again a minute later, then less and less often: one long job does not stop a worker. Whenever it is empty, a
+    suspect is next. Jobs that were suspects and have written a newer checkpoint are requeued at their next one
+    meanwhile: all suspects are tested within a few checkpoints, and then run side by side.
 
 15. A job that its limit keeps from starting, or whose task this worker does not have, is moved to a pool of its
     concurrency key or its task (side_items.py, 3 and 4): what a poll reads does not grow with the number of those.
@@ -80,6 +83,10 @@ _MOST_CANDIDATES: Final = 2_048
 LATER_SECONDS: Final = 0.5
 _ALONE_SECONDS: Final = 0.1
 _DRAIN_SECONDS: Final = 1.0
+_LONGEST_DRAIN_SECONDS: Final = 30.0
+_FORGOTTEN_SECONDS: Final = 10.0
+_DRAIN_AGAIN: Final = Backoff(60.0, 2.0, 600.0)
+_SUSPECT_FIRST: Final = "a job that may have killed its worker runs alone first"
 _EMPTY_QUERY_UNITS: Final = 0.5
 _MOVED_TOGETHER: Final = 96
 _TRANSACTION_CHARACTERS: Final = 1_000_000
@@ -168,6 +175,34 @@ class WriteGate:
         return self._held + (time.monotonic() - since if since else 0.0)
 
 
+class _Drain:
+    """For how long a worker claims nothing so that it becomes empty, for a suspect (14)."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self._until = 0.0
+        self._again_at = 0.0
+        self._failures = 0
+        self._asked_at = 0.0
+
+    def goes_on(self, now: float) -> bool:
+        """Whether the worker, which is not empty yet, waits for that at this time."""
+        silent = now - self._asked_at
+        if self.is_on and silent > _FORGOTTEN_SECONDS:
+            self.is_on = False  # that was for another suspect, which somebody else has taken
+        if silent > _DRAIN_AGAIN.cap_seconds:
+            self._failures, self._again_at = 0, 0.0
+        self._asked_at = now
+        if not self.is_on and now >= self._again_at:
+            self.is_on = True
+            self._until = now + _LONGEST_DRAIN_SECONDS
+        elif self.is_on and now >= self._until:
+            self.is_on = False
+            self._failures += 1
+            self._again_at = now + _DRAIN_AGAIN.bound(self._failures)
+        return self.is_on
+
+
 class Fetcher:
     """Candidates and claimed jobs for a worker's threads. Safe to share between them."""
 
@@ -195,6 +230,7 @@ class Fetcher:
         self.alone: str | None = None
         """The suspect that runs, beside which nothing may (13)."""
         self._has_suspects = False
+        self._drain = _Drain()
         self._burst = burst or until_empty
         self._until_empty = until_empty
         self._changed = threading.Condition()
@@ -338,17 +374,31 @@ class Fetcher:
             if suspect:  # it runs, or its thread is about to claim it
                 return True
             self.alone = None  # it has ended, or written a newer checkpoint
-        if not self._suspect_is_next():
+        if not self._suspect_is_next() or not self._is_busy():
             return False
+        if not self._drain.goes_on(time.monotonic()):
+            return all(map(runs_alone, self._candidates))
+        running = list(self._attempts())
+        if all(one.was_suspect and not one.job.suspect for one in running):
+            for attempt in running:
+                attempt.requeue_reason = _SUSPECT_FIRST
+        return True
+
+    def _is_busy(self) -> bool:
         return bool(self.active or self._in_hand or self.batch.waiting or any(self._attempts()))
 
     def _pop(self) -> Job | None:
         self._drop_old()
         if self._stopped or not self._candidates or self._must_wait():
             return None
+        job = self._candidates[0]
         if self._suspect_is_next():
-            self.alone = self._candidates[0].id
-        job = self._candidates.popleft()
+            if self._is_busy():  # it has waited long enough for this worker (14)
+                job = next((one for one in self._candidates if not runs_alone(one)), job)
+            else:
+                self.alone = job.id
+                self._drain = _Drain()
+        self._candidates.remove(job)
         self._popped += 1
         self._in_hand.add(job.id)
         return job
@@ -356,8 +406,8 @@ class Fetcher:
     def _drop_old(self) -> None:
         """Candidates that were read a while ago say nothing of what is urgent, paused or cancelled now (7)."""
         # A suspect that waits for an empty worker is kept longer; another worker may have it by then.
-        seconds = _DRAIN_SECONDS if self._suspect_is_next() else _FRESH_SECONDS
-        is_old = time.monotonic() - self._read_at > seconds
+        is_kept = self._suspect_is_next() and (self._drain.is_on or all(map(runs_alone, self._candidates)))
+        is_old = time.monotonic() - self._read_at > (_DRAIN_SECONDS if is_kept else _FRESH_SECONDS)
         if self._candidates and (is_old or (self._offset is not None and self._shard != self._current_shard())):
             self._candidates.clear()
             self._poll_at = 0.0

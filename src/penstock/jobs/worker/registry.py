@@ -298,6 +298,11 @@ class Peers:
                 self._ended.setdefault(process, since)
         return bool(self._ended or self._inherited) and now >= self._search_at
 
+    def sees_ended(self) -> bool:
+        """Whether a worker of this machine has ended that is still listed: it may have left jobs."""
+        self.look()
+        return bool(self._seen_ended)
+
     # ── their jobs ───────────────────────────────────────────────────────────────────────────────
 
     def find_abandoned(self) -> list[Job]:

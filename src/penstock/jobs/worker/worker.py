@@ -44,7 +44,7 @@ from penstock.jobs.worker.heartbeat import Heartbeat, Scheduler
 from penstock.jobs.worker.invocation import invocation_of
 from penstock.jobs.worker.log_context import add_to_handlers
 from penstock.jobs.worker.outcomes import Counts, Outcomes
-from penstock.jobs.worker.registry import NameTaken, Peers, WorkerInfo, WorkerRegistry
+from penstock.jobs.worker.registry import PEERS_SECONDS, NameTaken, Peers, WorkerInfo, WorkerRegistry
 from penstock.jobs.worker.wake_up import WakeUp
 from penstock.leases import LeaseLost, new_owner
 from penstock.processes import this_process
@@ -200,6 +200,8 @@ class Worker:
             try:
                 with patient(self._wait):
                     self._heartbeat.sign_on()
+                    if self._peers.sees_ended() and not self._stopping.wait(PEERS_SECONDS):
+                        self._peers.look()  # the jobs that those have left go first (fetcher.py, 14)
                 return
             except NameTaken:
                 self.name = f"{self.name}:{secrets.token_hex(3)}"
