@@ -421,6 +421,31 @@ def test_a_worker_ends_though_its_database_never_comes_back(
     assert (app.get(job.id).failures, app.get(job.id).error) == (0, None)
 
 
+def test_a_stop_does_not_wait_for_a_database_that_is_away_and_counts_every_job(
+    app: penstock.App, away: Away, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "OUTAGE_SECONDS", 3_600.0)
+    together = threading.Barrier(3)
+
+    @app.task(lease_seconds=3_600)
+    def report(ctx: penstock.JobContext) -> None:
+        if together.wait(60) == 0:
+            away.go()
+            threading.Timer(0.2, worker.stop).start()
+        away.failed.wait(60)
+        ctx.checkpoint("done", 1)
+
+    jobs = [report.enqueue() for _ in range(3)]
+    worker = Worker(app, concurrency=3, grace_seconds=3_600.0, idle_seconds=0.05)
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive(), "it has waited for its grace"
+    away.come_back()
+    assert (worker.counts.lost, worker.counts.total) == (3, 3)
+    assert [app.get(job.id).failures for job in jobs] == [0, 0, 0]
+
+
 def test_a_time_limit_that_passes_during_an_outage_is_kept_when_it_is_over(app: penstock.App, away: Away) -> None:
     ended = threading.Event()
 

@@ -74,9 +74,9 @@ class Outcomes:
     def end(self, attempt: Attempt, how: str, end: Callable[[Job], Job]) -> None:
         """Stores the outcome (1)."""
         try:
-            attempt.finish(end)
+            attempt.finish(end, briefly=how == "requeued")
         except LeaseLost as lost:
-            if attempt.is_abandoned:
+            if attempt.is_abandoned and how != "requeued":
                 _LOG.error("%s has %s, which could not be stored.", attempt.job.id, how)
             self.count_lost(attempt, lost)
         except JobCancelled:
@@ -109,10 +109,20 @@ class Outcomes:
 
     def count_lost(self, attempt: Attempt, lost: LeaseLost) -> None:
         """Another worker has the job now, or may take it."""
+        if attempt.is_counted:
+            return  # its worker has given it back, and has not waited for it
+        attempt.is_counted = True
         _LOG.warning("%s", lost)
         if attempt.is_abandoned:
             self.abandoned.append(attempt)
         self.count("lost", attempt.job)
+
+    def count_left(self, attempt: Attempt) -> None:
+        """Its worker ends, and what becomes of it is not stored."""
+        if attempt.lost is None:
+            attempt.is_abandoned = True
+            attempt.lost = LeaseLost(attempt.job.id, None, "its worker ends, and could not give it back")
+        self.count_lost(attempt, attempt.lost)
 
     def requeue_abandoned(self) -> None:
         """Reports what was abandoned (1). Raises where the database is still away."""
