@@ -7,8 +7,8 @@
    reason enough for doubt, since copies of a virtual machine share all the rest.
 3. A frozen process has not ended. One that has ended and was not waited for (a zombie) has, once all of its threads
    have.
-4. A worker that stopped in an orderly way and could tell nobody leaves a note of it here, with its process's name. The note is for processes of
-   the same user of this machine: its folder is that user's own, and a note of any other folder is not believed.
+4. A worker that stopped in an orderly way and could tell nobody leaves a note of it on its machine. The note is for
+   processes of the same user: its folder is that user's own, and a note of any other folder is not believed.
 """
 
 from __future__ import annotations

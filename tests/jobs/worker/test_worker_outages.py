@@ -14,6 +14,7 @@ import pytest
 from worker_worlds import AT_ONCE, work
 
 import penstock
+from penstock.cli.jobs import follow
 from penstock.client.database import Database, connect
 from penstock.client.transports.base import Transport
 from penstock.engine.settings import Settings
@@ -32,6 +33,7 @@ from penstock.errors import (
 )
 from penstock.jobs import context
 from penstock.jobs.model.state import State
+from penstock.jobs.sources import StoreSource
 from penstock.jobs.worker.worker import Worker
 
 WRITES = frozenset({"PutItem", "UpdateItem", "TransactWriteItems"})
@@ -528,6 +530,39 @@ def test_a_file_that_another_process_has_locked_is_waited_for(tmp_path: Path) ->
         job = report.enqueue()
         work(app, concurrency=1)
         assert (app.result(job.id), app.get(job.id).failures) == (1, 0)
+
+
+# ── who waits for a job ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("timeout", [None, 60.0])
+def test_who_waits_for_a_job_waits_for_the_database_too(app: penstock.App, away: Away, timeout: float | None) -> None:
+    @app.task()
+    def report(ctx: penstock.JobContext) -> str:
+        return "x" * 20_000
+
+    job = report.enqueue()
+    work(app, concurrency=1)
+    away.go(3)
+    assert app.wait(job.id, timeout_seconds=timeout).state is State.COMPLETED
+    away.go(3)
+    assert len(app.result(job.id, timeout_seconds=timeout)) == 20_000
+    away.go(3)
+    *_, (ended, _) = follow(StoreSource(app.store), job.id, timeout)
+    assert (ended.state, away.left) == (State.COMPLETED, 0)
+
+
+def test_a_database_that_stays_away_is_told_from_a_job_that_takes_long(app: penstock.App, away: Away) -> None:
+    @app.task()
+    def report(ctx: penstock.JobContext) -> None: ...
+
+    job = report.enqueue()
+    with pytest.raises(TimeoutError):
+        app.wait(job.id, timeout_seconds=0.1)
+    away.go()
+    with pytest.raises(ConnectionFailed):
+        app.wait(job.id, timeout_seconds=0.5)
+    assert 1_000_000 - away.left > 1, "it was asked again"
 
 
 # ── what a task may do for ever ────────────────────────────────────────────────────────────────────
