@@ -445,7 +445,7 @@ def follow(source: JobSource, job_id: str, timeout_seconds: float | None) -> Ite
             before, seen = job, max([seen, *(entry.number for entry in entries)])
             yield job, entries
             pause = _FIRST_PAUSE_SECONDS
-        if job.is_terminal:
+        if job.is_terminal and (source.store is None or ask_until(end, partial(source.store.has_ended, job))):
             return
         if end is not None and time.monotonic() + pause > end:
             raise TimeoutError(f"{job_id} is still {job.state} after {timeout_seconds:g} s.")

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, overload
@@ -186,8 +187,8 @@ class App:
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         polls = 0
         while True:
-            job = ask_until(end, lambda: self.store.get(job_id))
-            if job.is_terminal:
+            job = ask_until(end, partial(self.get, job_id))
+            if ask_until(end, partial(self.store.has_ended, job)):
                 return job
             polls += 1
             pause = _POLLS.bound(polls)
