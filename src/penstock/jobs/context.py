@@ -62,6 +62,8 @@ class Attempt:
         """Why whatever the task still writes is refused."""
         self.is_abandoned = False
         """Whether it is lost because the database was away for too long (4)."""
+        self.is_given_up = False
+        """Whether the heartbeat has seen, and logged, that it is lost."""
         self.is_counted = False
         """Whether its worker has counted it, although its task may still run."""
         self.has_checkpoint = False
@@ -77,6 +79,11 @@ class Attempt:
     def id(self) -> str:
         """The job's id."""
         return self.job.id
+
+    @property
+    def log_fields(self) -> dict[str, object]:
+        """What a log record about it carries, as those of its task do (log_context.py)."""
+        return {"job_id": self.job.id, "task": self.job.task, "attempt": self.job.attempt}
 
     def begin(
         self, time_limit_seconds: float | None, soft_time_limit_seconds: float | None, at: float | None = None
@@ -258,8 +265,8 @@ class Attempt:
         return True
 
     def give_up(self, lost: LeaseLost) -> None:
-        """Whatever the task still writes is refused."""
-        self.lost = lost
+        """Whatever the task still writes is refused. The log has it already."""
+        self.lost, self.is_given_up = lost, True
 
     def renewal_due_in(self) -> float:
         """Seconds until the lease should be renewed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import sqlite3
 import threading
@@ -32,9 +33,11 @@ from penstock.errors import (
     TransactionCanceledException,
 )
 from penstock.jobs import context
+from penstock.jobs.context import attempt_of
 from penstock.jobs.model.state import State
 from penstock.jobs.sources import StoreSource
 from penstock.jobs.worker.worker import Worker
+from penstock.leases import AbandonedLease
 
 WRITES = frozenset({"PutItem", "UpdateItem", "TransactWriteItems"})
 
@@ -311,6 +314,28 @@ def test_a_job_that_was_taken_over_meanwhile_is_lost(app: penstock.App, away: Aw
     held = app.get(job.id)
     assert held.lease is not None
     assert (held.lease.owner, held.entries) == ("another", 0)
+
+
+@pytest.mark.parametrize("seen_by", ["the task", "the heartbeat"])
+def test_a_lost_lease_is_logged_once_and_with_its_job(
+    app: penstock.App, caplog: pytest.LogCaptureFixture, seen_by: str
+) -> None:
+    @app.task(lease_seconds=0.5 if seen_by == "the heartbeat" else 60.0)
+    def report(ctx: penstock.JobContext) -> None:
+        current = app.get(ctx.id)
+        assert current.lease is not None
+        expired = dataclasses.replace(current, lease=AbandonedLease("gone", current.token, 0.0, 1.0, has_ended=True))
+        assert app.store.claim(expired, "another", 60) is not None
+        while seen_by == "the heartbeat" and attempt_of(ctx).lost is None:
+            time.sleep(0.01)
+        ctx.checkpoint("done", 1)
+
+    job = report.enqueue()
+    worker = Worker(app, concurrency=1, idle_seconds=0.05, on_end=lambda job, how: worker.stop())
+    with caplog.at_level(logging.WARNING):
+        assert worker.run().lost == 1
+    told = [vars(record) for record in caplog.records if "the lease is lost" in record.message]
+    assert [(one["job_id"], one["task"], one["attempt"]) for one in told] == [(job.id, "report", 1)]
 
 
 @pytest.mark.usefixtures("impatient")

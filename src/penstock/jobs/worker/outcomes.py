@@ -77,7 +77,7 @@ class Outcomes:
             attempt.finish(end, briefly=how == "requeued")
         except LeaseLost as lost:
             if attempt.is_abandoned and how != "requeued":
-                _LOG.error("%s has %s, which could not be stored.", attempt.job.id, how)
+                _LOG.error("%s has %s, which could not be stored.", attempt.job.id, how, extra=attempt.log_fields)
             self.count_lost(attempt, lost)
         except JobCancelled:
             self.end(attempt, "cancelled", self._store.end_cancelled)
@@ -112,7 +112,8 @@ class Outcomes:
         if attempt.is_counted:
             return  # its worker has given it back, and has not waited for it
         attempt.is_counted = True
-        _LOG.warning("%s", lost)
+        if not attempt.is_given_up:
+            _LOG.warning("%s", lost, extra=attempt.log_fields)
         if attempt.is_abandoned:
             self.abandoned.append(attempt)
         self.count("lost", attempt.job)
