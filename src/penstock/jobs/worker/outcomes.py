@@ -21,7 +21,7 @@ from penstock.jobs.model.job import Job, JobCancelled, JobError, JobRequeued
 from penstock.jobs.model.transitions import MOST_REQUEUES
 from penstock.jobs.store.patience import is_outage
 from penstock.jobs.store.store import JobStore
-from penstock.jobs.tasks import Task
+from penstock.jobs.tasks import BadArguments, Task
 from penstock.leases import LeaseLost
 from penstock.retry import Failure
 
@@ -90,7 +90,8 @@ class Outcomes:
         """The task has raised this: it is retried, or has failed."""
         retries = task.settings.retries
         failures = attempt.job.failures
-        at = self._store.clock.now() + retries.delay(failures) if retries.allows(error, failures) else None
+        is_retried = retries.allows(error, failures) and not isinstance(error, BadArguments)
+        at = self._store.clock.now() + retries.delay(failures) if is_retried else None
         stored = job_error(error)
         how = "failed" if at is None else "retried"
         self.end(attempt, how, lambda job: self._store.fail(job, stored, retry_at=at))

@@ -448,6 +448,8 @@ class Worker:
     def _store_raised(self, attempt: Attempt, task: Task[Any, Any], error: BaseException) -> None:
         if isinstance(error, asyncio.CancelledError):
             error = attempt.reason_to_end() or error
+        if isinstance(error, TypeError):
+            error = self._bad_arguments(attempt, task) or error
         match error:
             case LeaseLost():
                 self._outcomes.count_lost(attempt, error)
@@ -457,6 +459,14 @@ class Worker:
                 self._outcomes.store_requeue(attempt, task, error)
             case _:
                 self._outcomes.store_failure(attempt, task, error)
+
+    def _bad_arguments(self, attempt: Attempt, task: Task[Any, Any]) -> PenstockError | None:
+        """Why the task could not even be called; None if it was."""
+        try:
+            task.check_stored(attempt.load(attempt.job, attempt.job.args))
+        except PenstockError as error:  # or that they could not be read, which ends the attempt as it does elsewhere
+            return error
+        return None
 
     def _has_returned(self, attempt: Attempt) -> bool:
         """Whether the task has come back before its time was up; if not, its thread has been replaced."""
