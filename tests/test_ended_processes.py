@@ -1,4 +1,4 @@
-"""Proof that a process of this machine has ended (processes.py, 1-3), and that the machine has slept."""
+"""Proof that a process of this machine has ended (processes.py), and that the machine has slept."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from penstock import processes
-from penstock.processes import SleepWatch, has_ended, is_of_this_machine, this_process
+from penstock.processes import SleepWatch, has_ended, has_noted_stop, is_of_this_machine, note_stop, this_process
 
 pytestmark = pytest.mark.skipif(not this_process(), reason="there is no /proc here: leases decide")
 
@@ -113,3 +114,16 @@ def test_a_sleep_of_the_machine_and_a_clock_set_forward_are_noticed_and_a_clock_
     assert pass_time(5, 5) == 5
     assert pass_time(-3_600, 1) == 6
     assert pass_time(1, 1) == 7
+
+
+def test_a_note_of_a_stop_is_of_one_worker_and_believed_only_in_a_folder_of_this_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    process = this_process()
+    assert not has_noted_stop(process, "one")
+    note_stop(process, "one")
+    assert has_noted_stop(process, "one")
+    assert not has_noted_stop(process, "two")
+    next(tmp_path.iterdir()).chmod(0o777)
+    assert not has_noted_stop(process, "one")

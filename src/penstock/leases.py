@@ -303,7 +303,7 @@ class LeaseRenewer:
             if lease.renew() is not False:
                 self._outage.end()
         except LeaseLost as lost:
-            _log.warning("%s", lost)
+            _log.warning("%s", lost, extra=getattr(lease, "log_fields", None))  # where a holder has some of its own
             lease.give_up(lost)
         except TransportError as error:
             self._outage.note(error)

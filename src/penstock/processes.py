@@ -7,6 +7,8 @@
    reason enough for doubt, since copies of a virtual machine share all the rest.
 3. A frozen process has not ended. One that has ended and was not waited for (a zombie) has, once all of its threads
    have.
+4. A worker that stopped in an orderly way and could tell nobody leaves a note of it on its machine. The note is for
+   processes of the same user: its folder is that user's own, and a note of any other folder is not believed.
 """
 
 from __future__ import annotations
@@ -14,14 +16,18 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
+import stat
+import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
 _ENDED_STATES: Final = ("Z", "X")
 _JUMP_SECONDS: Final = 1.0
+_NOTE_KEPT_SECONDS: Final = 24 * 3600.0
 
 
 class _Status(NamedTuple):
@@ -60,6 +66,43 @@ def has_ended(process: str) -> bool:
     if status.began != began:
         return True  # the pid is another process's now
     return status.state in _ENDED_STATES and status.threads <= 1
+
+
+def note_stop(process: str, worker: str) -> None:
+    """Leaves a note that this worker of this process stops in an orderly way (4), where that is possible."""
+    if not process:
+        return
+    with suppress(OSError):
+        notes = _notes()
+        notes.mkdir(mode=0o700, exist_ok=True)
+        if _is_own(notes):
+            for old in notes.iterdir():
+                if time.time() - old.stat().st_mtime > _NOTE_KEPT_SECONDS:
+                    old.unlink(missing_ok=True)
+            (notes / _note(process, worker)).touch()
+
+
+def has_noted_stop(process: str, worker: str) -> bool:
+    """Whether that worker has stopped in an orderly way, before or when its process ended (4)."""
+    try:
+        notes = _notes()
+        return is_of_this_machine(process) and _is_own(notes) and (notes / _note(process, worker)).exists()
+    except OSError:
+        return False
+
+
+def _note(process: str, worker: str) -> str:
+    return f"{process}:{hashlib.sha256(worker.encode(errors='replace')).hexdigest()[:16]}"
+
+
+def _notes() -> Path:
+    return Path(tempfile.gettempdir()) / f"penstock-stops-{os.getuid()}"
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether nobody else can have written there: anybody can make a folder of any name in that for temporary files."""
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 @lru_cache(1)

@@ -122,7 +122,7 @@ def test_a_job_is_shown_with_its_history(app: penstock.App) -> None:
 
 def test_wait_and_watch_exit_by_how_the_job_ended(app: penstock.App) -> None:
     good, bad = enqueue(app, "count", to=2), enqueue(app, "bad")
-    assert run("wait", good, "--timeout", "0.1").exit_code == 1
+    assert run("wait", good, "--timeout", "0.1").exit_code == 5
     work(app)
     assert run("wait", good).exit_code == 0
     assert run("wait", bad).exit_code == 3

@@ -36,7 +36,15 @@ def test_a_job_that_waits_for_a_slot_says_who_holds_it_and_how_many_come_first(s
     assert why(store, rest[2]) == f"{reason}; 2 that wait for the same come first."
     store.complete(store.get(holder.id))
     assert why(store, rest[0]) == "is next: a worker is about to take it."
-    assert why(store, rest[1]) == "is about to be ready: the concurrency key 'k' has a free slot."
+    assert why(store, rest[1]) == "is among the next with the concurrency key 'k', which has a free slot."
+    in_line = "of which 1 may run at once: 1 that wait for the same come first"
+    assert why(store, rest[2]) == f"waits for the concurrency key 'k', {in_line}."
+
+
+def test_workers_that_have_signed_off_are_not_said_to_be_silent(store: JobStore) -> None:
+    job = made(store)
+    WorkerRegistry(store.db, store.layout).leave("w1")
+    assert why(store, job).startswith("waits because no worker is running now: start one with")
 
 
 def test_a_job_for_a_task_that_no_worker_has_says_so_wherever_it_waits(store: JobStore) -> None:

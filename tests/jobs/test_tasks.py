@@ -12,6 +12,7 @@ import penstock
 from penstock.jobs.context import AsyncJobContext, Attempt, JobContext
 from penstock.jobs.layouts.item_collection import CollectionLayout
 from penstock.jobs.model.job import BadJob, JobError, JobRequeued
+from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import KILLED_WORKERS, copy_with
 from penstock.jobs.tasks import TaskSettings
 
@@ -338,3 +339,24 @@ def test_a_limit_without_a_key_is_refused(report: penstock.Task[[], None]) -> No
 def test_an_empty_queue_is_refused(report: penstock.Task[[], None]) -> None:
     with pytest.raises(penstock.BadJob, match="queue"):
         report.options(queue="").enqueue()
+
+
+def test_the_result_of_a_job_that_is_about_to_be_revived_is_waited_for(app: penstock.App) -> None:
+    @app.task()
+    def parent(ctx: penstock.JobContext) -> None:
+        if ctx.attempt == 1:
+            raise ValueError("not yet")
+
+    @app.task()
+    def child(ctx: penstock.JobContext) -> str:
+        return "done"
+
+    first = parent.enqueue()
+    second = child.options(depends_on=[first.id]).enqueue()
+    work(app)
+    assert app.wait(second.id).state is State.CANCELLED
+    app.retry(first.id)
+    with pytest.raises(TimeoutError):
+        app.result(second.id, timeout_seconds=0.1)
+    work(app)
+    assert app.result(second.id) == "done"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -16,7 +16,7 @@ import click
 
 from penstock.cli.kit import databases
 from penstock.cli.kit.completion import complete_jobs, complete_tables
-from penstock.cli.kit.exit_codes import FAILED, LEASE_LOST, NOT_FOUND, WORK_FAILED, CommandFailed, end_with
+from penstock.cli.kit.exit_codes import FAILED, LEASE_LOST, NOT_FOUND, NOT_READY, WORK_FAILED, CommandFailed, end_with
 from penstock.cli.kit.groups import group
 from penstock.cli.kit.options import (
     FILES_VARIABLE,
@@ -40,6 +40,7 @@ from penstock.jobs.model.job import Entry, History, Job, JobNotFound, Payload
 from penstock.jobs.model.json_text import from_json, to_json
 from penstock.jobs.model.state import State
 from penstock.jobs.sources import AllJobs, JobQuery, JobSource, StoreSource
+from penstock.jobs.store.patience import ask_until
 from penstock.jobs.store.store import JobStore
 from penstock.leases import LeaseLost
 from penstock.registry import job_source_types
@@ -54,7 +55,12 @@ _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 1.0
 
 _NO_SUCH_JOB = {NOT_FOUND: "there is no such job"}
-_ENDED_BADLY = {WORK_FAILED: "it has failed or was cancelled", **_NO_SUCH_JOB}
+_ENDED_BADLY = {
+    FAILED: "failed, or the database did not answer",
+    WORK_FAILED: "it has failed or was cancelled",
+    NOT_READY: "it had not ended when the timeout was over",
+    **_NO_SUCH_JOB,
+}
 _ONE_REFUSED = {WORK_FAILED: "one could not be changed", **_NO_SUCH_JOB}
 
 
@@ -82,7 +88,7 @@ table_option = click.option(
 )  # fmt: skip
 _state_type = click.Choice([state.value for state in State])
 _timeout_option = click.option(
-    "--timeout", type=click.FloatRange(0), metavar="SECONDS", help="Give up after so long (exit code 1)."
+    "--timeout", type=click.FloatRange(0), metavar="SECONDS", help="Give up after so long (exit code 5)."
 )
 
 
@@ -383,7 +389,7 @@ def wait(job_id: str, target: str, table: str | None, timeout: float | None, as_
         try:
             *_, (job, _) = follow(source, job_id, timeout)
         except TimeoutError as error:
-            raise click.ClickException(str(error)) from error
+            raise CommandFailed(NOT_READY, str(error)) from error
         if as_json:
             print_line(job_form(job, source.store, payloads=True))
         else:
@@ -420,7 +426,7 @@ def watch(job_id: str, target: str, table: str | None, timeout: float | None, as
                 if not has_reader():
                     raise click.exceptions.Exit(FAILED)
         except TimeoutError as error:
-            raise click.ClickException(str(error)) from error
+            raise CommandFailed(NOT_READY, str(error)) from error
         if as_json:
             print_line(job_form(job, source.store, payloads=True))
         end_with(_exit_code(job))
@@ -429,17 +435,17 @@ def watch(job_id: str, target: str, table: str | None, timeout: float | None, as
 def follow(source: JobSource, job_id: str, timeout_seconds: float | None) -> Iterator[tuple[Job, Sequence[Entry]]]:
     """The job whenever it has changed, with the entries that are new since; the last one is as it ended.
 
-    No entry is left out or given twice: they are numbered. Raises TimeoutError, JobNotFound.
+    No entry is left out or given twice: they are numbered. Raises TimeoutError, JobNotFound; waits for the database.
     """
     end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
     seen, before, pause = 0, None, _FIRST_PAUSE_SECONDS
     while True:
-        job, entries = source.read(job_id, seen)
+        job, entries = ask_until(end, partial(source.read, job_id, seen))
         if job != before:
             before, seen = job, max([seen, *(entry.number for entry in entries)])
             yield job, entries
             pause = _FIRST_PAUSE_SECONDS
-        if job.is_terminal:
+        if job.is_terminal and (source.store is None or ask_until(end, partial(source.store.has_ended, job))):
             return
         if end is not None and time.monotonic() + pause > end:
             raise TimeoutError(f"{job_id} is still {job.state} after {timeout_seconds:g} s.")

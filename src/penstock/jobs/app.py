@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, overload
@@ -36,6 +37,7 @@ from penstock.jobs.model.json_text import to_json
 from penstock.jobs.model.other_words import OF_APPS, no_attribute, with_hints
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import MOST_CRASHES
+from penstock.jobs.store.patience import ask_until
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
 from penstock.jobs.tasks import Task, TaskSettings
 from penstock.leases import DEFAULT_LEASE_SECONDS
@@ -178,12 +180,15 @@ class App:
         return self.store.retry(job_id)
 
     def wait(self, job_id: str, *, timeout_seconds: float | None = None) -> Job:
-        """The job when it has ended. Raises TimeoutError."""
+        """The job when it has ended. Raises TimeoutError.
+
+        A database that is away is asked again until the timeout, or for a minute without one; then its error is raised.
+        """
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         polls = 0
         while True:
-            job = self.store.get(job_id)
-            if job.is_terminal:
+            job = ask_until(end, partial(self.get, job_id))
+            if ask_until(end, partial(self.store.has_ended, job)):
                 return job
             polls += 1
             pause = _POLLS.bound(polls)
@@ -192,11 +197,12 @@ class App:
             time.sleep(pause)
 
     def result(self, job_id: str, *, timeout_seconds: float | None = None) -> Any:
-        """What the task returned, when it has. Raises JobFailed, TimeoutError."""
+        """What the task returned, when it has. Raises JobFailed, TimeoutError. Waits for the database, as `wait`."""
+        end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         job = self.wait(job_id, timeout_seconds=timeout_seconds)
         if job.state is not State.COMPLETED:
             raise JobFailed(job)
-        return self.store.load(job, job.result)
+        return ask_until(end, lambda: self.store.load(job, job.result))
 
     # ── the database ─────────────────────────────────────────────────────────────────────────────
 

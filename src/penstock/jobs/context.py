@@ -42,6 +42,8 @@ OUTAGE_SECONDS: Final = 60.0
 """So long at least, a task's call waits for a database that is away (4)."""
 CALL_AGAIN: Final = Backoff(0.1, 2.0, 1.0)
 _RENEWED_TOGETHER: Final = 100
+_GIVE_BACK_SECONDS: Final = 2.0
+"""So long after a stop, a job is given back; a database that is away then is not asked again."""
 _NOTICE_SECONDS: Final = 0.1
 """So soon, a wait notices that the worker stops."""
 
@@ -60,6 +62,10 @@ class Attempt:
         """Why whatever the task still writes is refused."""
         self.is_abandoned = False
         """Whether it is lost because the database was away for too long (4)."""
+        self.is_given_up = False
+        """Whether the heartbeat has seen, and logged, that it is lost."""
+        self.is_counted = False
+        """Whether its worker has counted it, although its task may still run."""
         self.has_checkpoint = False
         """Whether it has kept one."""
         self.was_suspect = job.suspect
@@ -70,12 +76,18 @@ class Attempt:
         """When the time limit is over, by `time.monotonic`."""
         self._soft_deadline: float | None = None
         self._stop_reason: str | None = None
+        self._stopped_at = math.inf
         self._renewed_at = self._looked_at = time.monotonic() if asked_at is None else asked_at
 
     @property
     def id(self) -> str:
         """The job's id."""
         return self.job.id
+
+    @property
+    def log_fields(self) -> dict[str, object]:
+        """What a log record about it carries, as those of its task do (log_context.py)."""
+        return {"job_id": self.job.id, "task": self.job.task, "attempt": self.job.attempt}
 
     def begin(
         self, time_limit_seconds: float | None, soft_time_limit_seconds: float | None, at: float | None = None
@@ -135,6 +147,18 @@ class Attempt:
                 raise JobRequeued(self._stop_reason, "worker")
             time.sleep(min(left, _NOTICE_SECONDS))
 
+    def _wait_to_requeue(self, error: PenstockError, failures: int, since: float) -> None:
+        """The same where the job is only given back: nothing that was done is lost, and the worker can end soon."""
+        self._end_if_stopped()
+        self._wait_to_end(error, failures, since)
+
+    def _end_if_stopped(self) -> None:
+        if self.lost is None and time.monotonic() - self._stopped_at > _GIVE_BACK_SECONDS:
+            self.is_abandoned = True
+            self.lost = LeaseLost(self.job.id, None, "its worker stops, and the database does not answer")
+        if self.lost is not None:
+            raise self.lost
+
     # ── writes ───────────────────────────────────────────────────────────────────────────────────
 
     def write(self, write: Callable[[Job], Job]) -> None:
@@ -181,19 +205,21 @@ class Attempt:
             raise PenstockError('There is no place for files: App(url, files="folder") or files="s3://bucket/prefix".')
         return self.store.files
 
-    def finish(self, end: Callable[[Job], Job]) -> Job:
-        """The last write of this attempt."""
+    def finish(self, end: Callable[[Job], Job], *, briefly: bool = False) -> Job:
+        """The last write of this attempt. With `briefly`, it is not tried for long once the worker stops."""
         with self.lock:
             if self.lost is not None:
                 raise self.lost
-            self.job = self.call(lambda: end(self.job), self._wait_to_end)
+            if briefly and self.store.outage.began_at is not None:
+                self._end_if_stopped()
+            self.job = self.call(lambda: end(self.job), self._wait_to_requeue if briefly else self._wait_to_end)
             return self.job
 
     # ── when it must end ─────────────────────────────────────────────────────────────────────────
 
     def stop(self, reason: str) -> None:
         """Asks the task to end at its next report."""
-        self._stop_reason = reason
+        self._stop_reason, self._stopped_at = reason, time.monotonic()
 
     def stop_if_asked(self) -> None:
         """Raises JobRequeued if the worker stops, or the soft time limit is over."""
@@ -243,8 +269,8 @@ class Attempt:
         return True
 
     def give_up(self, lost: LeaseLost) -> None:
-        """Whatever the task still writes is refused."""
-        self.lost = lost
+        """Whatever the task still writes is refused. The log has it already."""
+        self.lost, self.is_given_up = lost, True
 
     def renewal_due_in(self) -> float:
         """Seconds until the lease should be renewed."""

@@ -130,13 +130,22 @@ def _waiting(job: Job, around: Surroundings) -> str:
         first = f"; {_many(around.ahead.of_key)} that wait for the same come first" if around.ahead.of_key else ""
         return f"waits because {most} with the concurrency key {key!r} {are} running already: {holders}{first}"
     if job.pool == LIMIT_POOL:
-        return _no_worker(job, around) or f"is about to be ready: the concurrency key {key!r} has a free slot"
+        return _no_worker(job, around) or _in_pool(job, around)
     return _no_worker(job, around) or _in_line(job, around)
+
+
+def _in_pool(job: Job, around: Surroundings) -> str:
+    """Between two holders of a slot: whose it is next depends on who has waited before."""
+    key, ahead = job.concurrency_key, around.ahead.of_key
+    if ahead < job.max_concurrent - len(around.slot_holders):
+        return f"is among the next with the concurrency key {key!r}, which has a free slot"
+    at_once = f"of which {job.max_concurrent:,} may run at once"
+    return f"waits for the concurrency key {key!r}, {at_once}: {_many(ahead)} that wait for the same come first"
 
 
 def _no_worker(job: Job, around: Surroundings) -> str:
     if not around.workers:
-        return "waits because no worker has been seen for a minute: start one with `penstock worker MODULE:APP`"
+        return "waits because no worker is running now: start one with `penstock worker MODULE:APP`"
     there = [worker for worker in around.workers if job.queue in worker.queues]
     if not there:
         return f"waits because no worker looks at the queue {job.queue}: start one with --queue {job.queue}"

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
+from penstock.errors import PenstockError
 from penstock.jobs.context import AsyncJobContext, JobContext
 from penstock.jobs.model.job import ALL_COMPLETED, DEFAULT_PRIORITY, BadJob, DependsOnPolicy, Job, NewJob, checked_name
 from penstock.jobs.model.other_words import OF_TASKS, no_attribute, with_hints
@@ -32,6 +33,10 @@ R = TypeVar("R")
 
 _SOFT_PART: Final = 0.9
 _LARGEST_MAX_CRASHES: Final = 1_000
+
+
+class BadArguments(PenstockError, TypeError):
+    """The task does not take the arguments that are stored with the job: it was changed since. No retry helps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +190,13 @@ class Task(Generic[P, R]):
             else:
                 named[name] = value
         return named
+
+    def check_stored(self, arguments: dict[str, Any]) -> None:
+        """Raises BadArguments if a job that was enqueued with other parameters cannot be called any more."""
+        try:
+            self._arguments((), arguments)
+        except BadJob as error:
+            raise BadArguments(f"{error} The job has {arguments!r:.500}.") from None
 
     def _checked_dict(self, arguments: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(arguments, dict):

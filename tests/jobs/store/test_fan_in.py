@@ -86,6 +86,25 @@ def test_a_retry_revives_what_the_failure_has_cancelled_all_the_way_down(store: 
     assert (revived.type, revived.detail) == ("revived", f"{parents[0].id} is queued again")
 
 
+@pytest.mark.parametrize("policy", ["all_completed", "any_completed"])
+def test_a_job_that_is_about_to_be_revived_has_not_ended(store: JobStore, policy: str) -> None:
+    parents = many(store, 2)
+    child = fan_in(store, parents, policy)
+    grandchild = made(store, depends_on=(child.id,))
+    cancelled = fan_in(store, parents)
+    store.cancel(cancelled.id)
+    for parent in parents:
+        fail(store, parent)
+    settle_all(store)
+    below = [child.id, grandchild.id]
+    assert all(store.has_ended(store.get(one)) for one in below)
+    by = store.get(child.id).cancelled_by
+    store.retry(next(parent.id for parent in parents if (parent.id == by) == (policy == "all_completed")))
+    assert [store.get(one).state for one in below] == [State.CANCELLED] * 2, "nobody has revived them yet"
+    assert not any(store.has_ended(store.get(one)) for one in below)
+    assert store.has_ended(store.get(cancelled.id))
+
+
 def test_what_somebody_cancelled_is_not_revived(store: JobStore) -> None:
     parent = made(store)
     unwanted, child = fan_in(store, [parent]), fan_in(store, [parent])

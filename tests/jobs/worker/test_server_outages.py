@@ -79,6 +79,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     (tmp_path / "counting.py").write_text(_APP)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     server = Server(tmp_path)
     monkeypatch.setenv("PENSTOCK_DB", server.url)
     yield server
@@ -147,3 +148,30 @@ def test_a_worker_whose_server_stays_away_stops_when_it_is_told(server: Server, 
         server.start()
         left = [app.get(job.id) for job in jobs]
         assert [(job.state, job.failures, job.error) for job in left] == [(State.PROCESSING, 0, None)] * 2
+
+
+def test_a_worker_that_stopped_while_its_server_was_away_has_not_crashed(
+    server: Server, worker: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    server.start()
+    with app_of(server) as app:
+        jobs = app.tasks["count"].enqueue_many([{"steps": 1_000}] * 3)
+        wait_for_entries(app, jobs)
+        server.signal(signal.SIGKILL)
+        worker.send_signal(signal.SIGTERM)
+        told = worker.communicate(timeout=60)[1]
+        assert worker.returncode == 0
+        server.start()
+        assert "3 lost" in told
+        next_worker = [sys.executable, "-m", "penstock", "worker", "counting:app", "--grace", "5", "--idle", "0.1"]
+        with subprocess.Popen(next_worker, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+            for job in jobs:
+                end = time.monotonic() + 60
+                while app.get(job.id).attempt < 2:
+                    assert time.monotonic() < end, "nobody has taken it over"
+                    time.sleep(0.05)
+            process.terminate()
+        for job in jobs:
+            history = app.store.history(job.id)
+            assert (history.job.suspect, history.job.crashes) == (False, 0)
+            assert any("no crash, it was told to stop" in event.detail for event in history.events)

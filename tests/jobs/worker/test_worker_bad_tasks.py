@@ -246,3 +246,36 @@ def test_an_async_task_that_is_cancelled_at_its_limit_is_counted_once(app: penst
     hang.enqueue()
     counts = work(app)
     assert (counts.failed, counts.lost) == (1, 0)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_arguments_that_a_changed_task_does_not_take_are_not_retried(app: penstock.App, is_async: bool) -> None:
+    @app.task("report")
+    def report(ctx: penstock.JobContext, project: str, year: int) -> None: ...
+
+    job = report.enqueue(project="bodwassho", year=2026)
+    del app.tasks["report"]
+
+    def later(ctx: penstock.JobContext, project: str, month: str) -> None: ...
+
+    async def later_async(ctx: penstock.AsyncJobContext, project: str, month: str) -> None: ...
+
+    app.task("report", retries=AT_ONCE)(later_async if is_async else later)
+    work(app)
+    failed = ended(app, job)
+    assert failed.error is not None
+    assert (failed.state, failed.attempt, failed.error.kind) == (State.FAILED, 1, "BadArguments")
+    assert "project: 'str', month: 'str'" in failed.error.message
+    assert "{'project': 'bodwassho', 'year': 2026}" in failed.error.message
+
+
+def test_a_type_error_of_the_task_itself_is_retried(app: penstock.App) -> None:
+    @app.task(retries=AT_ONCE)
+    def report(ctx: penstock.JobContext) -> None:
+        raise TypeError("of its own")
+
+    job = report.enqueue()
+    work(app)
+    failed = ended(app, job)
+    assert failed.error is not None
+    assert (failed.attempt, failed.error.kind) == (3, "TypeError")

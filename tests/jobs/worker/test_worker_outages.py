@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import sqlite3
 import threading
@@ -14,6 +15,7 @@ import pytest
 from worker_worlds import AT_ONCE, work
 
 import penstock
+from penstock.cli.jobs import follow
 from penstock.client.database import Database, connect
 from penstock.client.transports.base import Transport
 from penstock.engine.settings import Settings
@@ -31,8 +33,11 @@ from penstock.errors import (
     TransactionCanceledException,
 )
 from penstock.jobs import context
+from penstock.jobs.context import attempt_of
 from penstock.jobs.model.state import State
+from penstock.jobs.sources import StoreSource
 from penstock.jobs.worker.worker import Worker
+from penstock.leases import AbandonedLease
 
 WRITES = frozenset({"PutItem", "UpdateItem", "TransactWriteItems"})
 
@@ -311,6 +316,28 @@ def test_a_job_that_was_taken_over_meanwhile_is_lost(app: penstock.App, away: Aw
     assert (held.lease.owner, held.entries) == ("another", 0)
 
 
+@pytest.mark.parametrize("seen_by", ["the task", "the heartbeat"])
+def test_a_lost_lease_is_logged_once_and_with_its_job(
+    app: penstock.App, caplog: pytest.LogCaptureFixture, seen_by: str
+) -> None:
+    @app.task(lease_seconds=0.5 if seen_by == "the heartbeat" else 60.0)
+    def report(ctx: penstock.JobContext) -> None:
+        current = app.get(ctx.id)
+        assert current.lease is not None
+        expired = dataclasses.replace(current, lease=AbandonedLease("gone", current.token, 0.0, 1.0, has_ended=True))
+        assert app.store.claim(expired, "another", 60) is not None
+        while seen_by == "the heartbeat" and attempt_of(ctx).lost is None:
+            time.sleep(0.01)
+        ctx.checkpoint("done", 1)
+
+    job = report.enqueue()
+    worker = Worker(app, concurrency=1, idle_seconds=0.05, on_end=lambda job, how: worker.stop())
+    with caplog.at_level(logging.WARNING):
+        assert worker.run().lost == 1
+    told = [vars(record) for record in caplog.records if "the lease is lost" in record.message]
+    assert [(one["job_id"], one["task"], one["attempt"]) for one in told] == [(job.id, "report", 1)]
+
+
 @pytest.mark.usefixtures("impatient")
 def test_an_abandoned_attempt_is_no_failure_and_its_survivor_gives_the_job_back(
     app: penstock.App, away: Away, caplog: pytest.LogCaptureFixture
@@ -421,6 +448,31 @@ def test_a_worker_ends_though_its_database_never_comes_back(
     assert (app.get(job.id).failures, app.get(job.id).error) == (0, None)
 
 
+def test_a_stop_does_not_wait_for_a_database_that_is_away_and_counts_every_job(
+    app: penstock.App, away: Away, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "OUTAGE_SECONDS", 3_600.0)
+    together = threading.Barrier(3)
+
+    @app.task(lease_seconds=3_600)
+    def report(ctx: penstock.JobContext) -> None:
+        if together.wait(60) == 0:
+            away.go()
+            threading.Timer(0.2, worker.stop).start()
+        away.failed.wait(60)
+        ctx.checkpoint("done", 1)
+
+    jobs = [report.enqueue() for _ in range(3)]
+    worker = Worker(app, concurrency=3, grace_seconds=3_600.0, idle_seconds=0.05)
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive(), "it has waited for its grace"
+    away.come_back()
+    assert (worker.counts.lost, worker.counts.total) == (3, 3)
+    assert [app.get(job.id).failures for job in jobs] == [0, 0, 0]
+
+
 def test_a_time_limit_that_passes_during_an_outage_is_kept_when_it_is_over(app: penstock.App, away: Away) -> None:
     ended = threading.Event()
 
@@ -503,6 +555,39 @@ def test_a_file_that_another_process_has_locked_is_waited_for(tmp_path: Path) ->
         job = report.enqueue()
         work(app, concurrency=1)
         assert (app.result(job.id), app.get(job.id).failures) == (1, 0)
+
+
+# ── who waits for a job ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("timeout", [None, 60.0])
+def test_who_waits_for_a_job_waits_for_the_database_too(app: penstock.App, away: Away, timeout: float | None) -> None:
+    @app.task()
+    def report(ctx: penstock.JobContext) -> str:
+        return "x" * 20_000
+
+    job = report.enqueue()
+    work(app, concurrency=1)
+    away.go(3)
+    assert app.wait(job.id, timeout_seconds=timeout).state is State.COMPLETED
+    away.go(3)
+    assert len(app.result(job.id, timeout_seconds=timeout)) == 20_000
+    away.go(3)
+    *_, (ended, _) = follow(StoreSource(app.store), job.id, timeout)
+    assert (ended.state, away.left) == (State.COMPLETED, 0)
+
+
+def test_a_database_that_stays_away_is_told_from_a_job_that_takes_long(app: penstock.App, away: Away) -> None:
+    @app.task()
+    def report(ctx: penstock.JobContext) -> None: ...
+
+    job = report.enqueue()
+    with pytest.raises(TimeoutError):
+        app.wait(job.id, timeout_seconds=0.1)
+    away.go()
+    with pytest.raises(ConnectionFailed):
+        app.wait(job.id, timeout_seconds=0.5)
+    assert 1_000_000 - away.left > 1, "it was asked again"
 
 
 # ── what a task may do for ever ────────────────────────────────────────────────────────────────────

@@ -305,6 +305,22 @@ class Dependencies:
 
     # ── reviving ─────────────────────────────────────────────────────────────────────────────────
 
+    def is_to_be_revived(self, job: Job) -> bool:
+        """Whether a job that it was cancelled because of has not ended any more, so that a worker will revive it."""
+        seen: set[str] = set()
+        left = [job]
+        while left:
+            one = left.pop()
+            if one.state is not State.CANCELLED or one.cancelled_by is None:
+                continue
+            ids = self.depends_on(one) if one.depends_on_policy == ANY_COMPLETED else [one.cancelled_by]
+            parents = self._store.get_existing([parent for parent in ids if parent not in seen])
+            if any(not parent.is_terminal for parent in parents):
+                return True
+            seen.update(ids)
+            left += parents
+        return False
+
     def _revive_children(self, job: Job) -> None:
         """Revives those that were cancelled because of the job, which is queued again (4)."""
         revived: list[Job] = []

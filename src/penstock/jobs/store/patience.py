@@ -4,7 +4,8 @@
 2. A call is repeated as it is. A write whose answer was lost, and that was stored, finds its own name in the record
    (conditional_writes.py, 4): it is not made twice.
 3. `wait` decides how long: it sleeps between two tries, or raises what ends them.
-4. Only what says nothing of the request itself is waited for: no answer, throttling, a locked or full disk, access that
+4. Who waits for a job has a time of his own for that, and asks until it is over (`ask_until`).
+5. Only what says nothing of the request itself is waited for: no answer, throttling, a locked or full disk, access that
    is refused. What is wrong with a request is raised at once.
 """
 
@@ -13,11 +14,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from penstock.client.database import Database
 from penstock.client.wrappers.retries import may_pass
 from penstock.errors import BadUrl, DynamoDBError, PenstockError, TransportClosed, TransportError
+from penstock.retry import Backoff
 
 Wait = Callable[[PenstockError, int, float], None]
 """Called with the error, the number of failed tries, and since when (`time.monotonic`) the call is tried."""
@@ -31,15 +33,42 @@ _ACCESS_CODES: Final = frozenset(
 """Keys that have expired or were rotated, and policies, are repaired while jobs run."""
 
 _CALLER: Final = threading.local()
+_ASK_SECONDS: Final = 60.0
+"""So long, an outage is waited for by who has named no time."""
+_ASK_AGAIN: Final = Backoff(0.1, 2.0, 1.0)
+
+T = TypeVar("T")
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether it is about the database, not about the request (4)."""
+    """Whether it is about the database, not about the request (5)."""
     if isinstance(error, TransportError):
         return not isinstance(error, TransportClosed | BadUrl)
     if isinstance(error, DynamoDBError):
         return may_pass(error) or error.code in _ACCESS_CODES
     return isinstance(error, PenstockError) and error.retryable
+
+
+def ask_until(end: float | None, read: Callable[[], T]) -> T:
+    """What a read returns. A database that is away is asked again until `end`, by `time.monotonic` (4).
+
+    Then, or after a minute where no end is given, the error is raised.
+    """
+    failures = 0
+    while True:
+        try:
+            return read()
+        except PenstockError as error:
+            if not is_outage(error):
+                raise
+            failures += 1
+            now = time.monotonic()
+            if failures == 1 and end is None:
+                end = now + _ASK_SECONDS
+            pause = _ASK_AGAIN.bound(failures)
+            if end is not None and now + pause > end:
+                raise
+        time.sleep(pause)
 
 
 class patient:  # noqa: N801 - `with patient(wait):`

@@ -728,6 +728,13 @@ class JobStore:
         """The ids of those that it still waits for, sorted."""
         return self._dependencies.waiting_for(job)
 
+    def has_ended(self, job: Job) -> bool:
+        """Whether it has, and is not about to be revived: a job that it was cancelled because of may be queued again.
+
+        Of jobs that were cancelled for that reason, those others are read.
+        """
+        return job.is_terminal and not (job.cancelled_by is not None and self._dependencies.is_to_be_revived(job))
+
     def settle(self, job: Job) -> None:
         """Does what is left to do of a job that stands in the claim index for another reason than to be run."""
         self._dependencies.settle(job)

@@ -64,6 +64,7 @@ class Heartbeat:
             side_by_side=1 if capabilities.parallel_calls == 1 else _RENEWED_SIDE_BY_SIDE,
         )
         self._beat_at = 0.0
+        self.has_signed_off = False
 
     def sign_on(self) -> None:
         """Writes the worker's line; before that, it may claim nothing (registry.py, 1). Raises NameTaken."""
@@ -84,9 +85,12 @@ class Heartbeat:
         self._beat_at = time.monotonic() + BEAT_SECONDS
 
     def stop(self) -> None:
+        """Gives back what is left, and tells the others; `has_signed_off` says whether that was possible."""
         self._renewer.stop(timeout=BEAT_SECONDS)
         try:
+            self._requeue_abandoned()
             self._registry.leave(self._info().name)
+            self.has_signed_off = True
         except PenstockError as error:
             _LOG.warning("The worker could not sign off: %s", error)
 

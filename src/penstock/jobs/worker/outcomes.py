@@ -21,7 +21,7 @@ from penstock.jobs.model.job import Job, JobCancelled, JobError, JobRequeued
 from penstock.jobs.model.transitions import MOST_REQUEUES
 from penstock.jobs.store.patience import is_outage
 from penstock.jobs.store.store import JobStore
-from penstock.jobs.tasks import Task
+from penstock.jobs.tasks import BadArguments, Task
 from penstock.leases import LeaseLost
 from penstock.retry import Failure
 
@@ -74,10 +74,10 @@ class Outcomes:
     def end(self, attempt: Attempt, how: str, end: Callable[[Job], Job]) -> None:
         """Stores the outcome (1)."""
         try:
-            attempt.finish(end)
+            attempt.finish(end, briefly=how == "requeued")
         except LeaseLost as lost:
-            if attempt.is_abandoned:
-                _LOG.error("%s has %s, which could not be stored.", attempt.job.id, how)
+            if attempt.is_abandoned and how != "requeued":
+                _LOG.error("%s has %s, which could not be stored.", attempt.job.id, how, extra=attempt.log_fields)
             self.count_lost(attempt, lost)
         except JobCancelled:
             self.end(attempt, "cancelled", self._store.end_cancelled)
@@ -90,7 +90,8 @@ class Outcomes:
         """The task has raised this: it is retried, or has failed."""
         retries = task.settings.retries
         failures = attempt.job.failures
-        at = self._store.clock.now() + retries.delay(failures) if retries.allows(error, failures) else None
+        is_retried = retries.allows(error, failures) and not isinstance(error, BadArguments)
+        at = self._store.clock.now() + retries.delay(failures) if is_retried else None
         stored = job_error(error)
         how = "failed" if at is None else "retried"
         self.end(attempt, how, lambda job: self._store.fail(job, stored, retry_at=at))
@@ -109,10 +110,21 @@ class Outcomes:
 
     def count_lost(self, attempt: Attempt, lost: LeaseLost) -> None:
         """Another worker has the job now, or may take it."""
-        _LOG.warning("%s", lost)
+        if attempt.is_counted:
+            return  # its worker has given it back, and has not waited for it
+        attempt.is_counted = True
+        if not attempt.is_given_up:
+            _LOG.warning("%s", lost, extra=attempt.log_fields)
         if attempt.is_abandoned:
             self.abandoned.append(attempt)
         self.count("lost", attempt.job)
+
+    def count_left(self, attempt: Attempt) -> None:
+        """Its worker ends, and what becomes of it is not stored."""
+        if attempt.lost is None:
+            attempt.is_abandoned = True
+            attempt.lost = LeaseLost(attempt.job.id, None, "its worker ends, and could not give it back")
+        self.count_lost(attempt, attempt.lost)
 
     def requeue_abandoned(self) -> None:
         """Reports what was abandoned (1). Raises where the database is still away."""

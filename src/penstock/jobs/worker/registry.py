@@ -12,6 +12,8 @@ Workers of one machine see each other's end (Peers), and need not wait for lease
 3. A request of a process that has ended may still be on its way to the database: its jobs are looked for again.
 4. Lines come with the worker's own heartbeat and cost nothing. Only on a file, where reads are free, they are also
    read in between.
+5. A worker that stops while the database is away cannot write that down. It leaves a note on its machine
+   (processes.py, 4): whoever can prove that its process has ended finds it, and charges none of its jobs.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from penstock.jobs.model.state import State
 from penstock.jobs.store.side_items import SideItems
 from penstock.jobs.store.store import JobStore
 from penstock.leases import RENEWALS, AbandonedLease, Lease, allowance_seconds
-from penstock.processes import SleepWatch, has_ended, is_of_this_machine
+from penstock.processes import SleepWatch, has_ended, has_noted_stop, is_of_this_machine
 
 BEAT_SECONDS: Final = 10.0
 GONE_SECONDS: Final = 60.0
@@ -233,7 +235,7 @@ def abandoned(lease: Lease, line: WorkerInfo | None) -> AbandonedLease:
     excuse = ""
     if line is not None and line.killed:
         excuse = f"it was {line.killed}"
-    elif line is not None and line.stopping:
+    elif line is not None and (line.stopping or (ended and has_noted_stop(line.process, line.name))):
         excuse = "it was told to stop"
     elif line is not None and not ended and line.seen_at > lease.until:
         excuse = "it lives, and could not renew its lease"

@@ -47,7 +47,7 @@ from penstock.jobs.worker.outcomes import Counts, Outcomes
 from penstock.jobs.worker.registry import PEERS_SECONDS, NameTaken, Peers, WorkerInfo, WorkerRegistry
 from penstock.jobs.worker.wake_up import WakeUp
 from penstock.leases import LeaseLost, new_owner
-from penstock.processes import this_process
+from penstock.processes import note_stop, this_process
 from penstock.retry import Outage
 
 _LOG = logging.getLogger("penstock.jobs")
@@ -189,6 +189,8 @@ class Worker:
             unlisten()
             wake_up.stop()
             self._run_briefly(self._heartbeat.stop)
+            if not self._heartbeat.has_signed_off:
+                note_stop(self._process, self.name)
             self._coroutines.stop()
         if self._lost:
             raise DatabaseLost(self._lost)
@@ -222,6 +224,8 @@ class Worker:
         self.fetcher.stop()
         if self._stopping.is_set():
             self._heartbeat.write_line_now()  # if it is killed while it stops, that is no crash
+            if self._store.outage.began_at is not None:
+                note_stop(self._process, self.name)
         self._run_briefly(self._give_back_waiting)
         for attempt in list(self._attempts):
             attempt.stop(self._stop_reason)
@@ -231,7 +235,7 @@ class Worker:
             thread.join(max(0.0, end - time.monotonic()))
         self._run_briefly(self._give_back)
         for attempt in list(self._attempts):
-            attempt.lost = LeaseLost(attempt.job.id, None, "its worker has given it back")
+            self._outcomes.count_left(attempt)
 
     def _run_briefly(self, function: Callable[[], object]) -> None:
         """Runs it, and does not wait for long: a database that does not answer keeps no process from ending."""
@@ -254,11 +258,15 @@ class Worker:
     def _requeue(self, attempt: Attempt) -> None:
         """The job is another worker's now, whatever the task still does."""
         try:
-            attempt.finish(lambda job: self._store.requeue(job, "its worker could not wait for it any longer"))
-            self._outcomes.count("requeued", attempt.job)
+            reason = "its worker could not wait for it any longer"
+            attempt.finish(lambda job: self._store.requeue(job, reason), briefly=True)
         except PenstockError as error:
             _LOG.warning("%s could not be requeued: %s", attempt.job.id, error)
-        attempt.lost = LeaseLost(attempt.job.id, None, "its worker has given it back")
+            self._outcomes.count_left(attempt)
+        else:
+            attempt.is_counted = True
+            attempt.lost = LeaseLost(attempt.job.id, None, "its worker has given it back")
+            self._outcomes.count("requeued", attempt.job)
 
     def _new_thread(self, number: int) -> threading.Thread:
         # Daemons: a task that never returns must not keep the process.
@@ -442,6 +450,8 @@ class Worker:
     def _store_raised(self, attempt: Attempt, task: Task[Any, Any], error: BaseException) -> None:
         if isinstance(error, asyncio.CancelledError):
             error = attempt.reason_to_end() or error
+        if isinstance(error, TypeError):
+            error = self._bad_arguments(attempt, task) or error
         match error:
             case LeaseLost():
                 self._outcomes.count_lost(attempt, error)
@@ -451,6 +461,14 @@ class Worker:
                 self._outcomes.store_requeue(attempt, task, error)
             case _:
                 self._outcomes.store_failure(attempt, task, error)
+
+    def _bad_arguments(self, attempt: Attempt, task: Task[Any, Any]) -> PenstockError | None:
+        """Why the task could not even be called; None if it was."""
+        try:
+            task.check_stored(attempt.load(attempt.job, attempt.job.args))
+        except PenstockError as error:  # or that they could not be read, which ends the attempt as it does elsewhere
+            return error
+        return None
 
     def _has_returned(self, attempt: Attempt) -> bool:
         """Whether the task has come back before its time was up; if not, its thread has been replaced."""
