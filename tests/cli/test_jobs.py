@@ -167,7 +167,7 @@ def test_jobs_are_cancelled_and_retried_by_name_and_by_choice(app: penstock.App)
 
 def test_why_says_what_a_job_waits_for(app: penstock.App) -> None:
     first = enqueue(app, "count", to=1)
-    assert "no worker has been seen" in run("why", first).stdout
+    assert "no worker is running now" in run("why", first).stdout
     assert run("pause", "default", "--reason", "lunch").exit_code == 0
     assert "the queue default is paused (lunch)" in run("why", first).stdout
     assert run("resume").exit_code == 0

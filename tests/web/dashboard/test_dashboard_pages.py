@@ -56,7 +56,7 @@ def test_the_overview_counts_jobs_by_state_and_tells_of_the_oldest_that_waits(wo
     assert dict(numbers) == {"queued": "1", "processing": "1", "completed": "1", "failed": "1", "cancelled": "0"}
     assert f'href="/jobs/{waiting.id}"' in page
     assert "ValueError: no such project" in page
-    assert "No worker has been seen" in page
+    assert "No worker is running now" in page
 
 
 def test_the_overview_shows_the_workers_that_live_and_what_asking_has_cost(world: World) -> None:
@@ -188,7 +188,7 @@ def test_a_job_shows_its_progress_log_attempts_checkpoints_and_cost(world: World
 
 
 def test_a_job_that_waits_says_why(world: World) -> None:
-    assert "no worker has been seen" in world.page(f"/jobs/{world.made().id}")
+    assert "no worker is running now" in world.page(f"/jobs/{world.made().id}")
 
 
 def test_a_long_log_is_shown_from_its_end_and_can_be_gone_back_through(world: World) -> None:
