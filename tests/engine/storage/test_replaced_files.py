@@ -334,7 +334,9 @@ def test_two_processes_that_write_both_stop_and_lose_nothing_that_they_acknowled
     assert all(text.startswith(f"{path}: ") for text in told)
     if way in OF_THE_LOG:
         assert keys(path) >= {line for ledger in ledgers for line in ledger.read_text().splitlines()}
-    if way in (rename_over, copy_over):
+    # A copy is made into the file itself: a checkpoint that is under way in one process, while the other one sees the
+    # change, may still write into it.
+    if way is rename_over:
         assert keys(path) == {"first"}
 
 
