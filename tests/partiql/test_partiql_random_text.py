@@ -83,8 +83,8 @@ def test_any_statement_is_answered_or_refused_as_dynamodb_refuses(db, statement,
 )
 def test_time_grows_with_the_length_and_no_faster(part):
     statement = "SELECT * FROM one WHERE " + part * (8000 // len(part))
-    started = time.process_time()
+    started = time.thread_time()  # other threads of the process may be at work
     for _ in range(3):
         with suppress(DynamoDBError):
             parse(statement)
-    assert time.process_time() - started < 1.0
+    assert time.thread_time() - started < 1.0

@@ -126,3 +126,15 @@ def test_a_worker_that_finds_nothing_reads_all_shards_again(store: JobStore) -> 
     assert worker.fetcher._current_shard() is not None
     assert not worker.step()
     assert worker.fetcher._current_shard() is None
+
+
+def test_a_burst_does_not_end_while_another_shard_has_a_job(store: JobStore) -> None:
+    """The worker's own shard has only a job that it cannot run."""
+    ids = {shard_of(f"j{number}", 4): f"j{number}" for number in range(40)}
+    made(store, id=ids[0], task="elsewhere")
+    made(store, id=ids[1])
+    fetcher = Fetcher(store, ("default",), verdict=lambda job: "take" if job.task == "report" else "leave", burst=True)
+    fetcher._offset = -int(store.clock.now() / 0.5) % 4
+    assert fetcher._current_shard() == 0
+    taken = fetcher.fetch()
+    assert isinstance(taken, Job) and taken.id == ids[1]

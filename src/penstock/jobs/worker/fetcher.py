@@ -561,20 +561,21 @@ class Fetcher:
             self._read_at = time.monotonic()
             self._popped = self._refused = 0
             self._was_filled = bool(jobs)
+            is_partial = self._shard is not None  # the other shards may have jobs
             if not jobs:
-                self._offset = None
+                self._offset = self._shard = None
             self._empty_polls = 0 if jobs else self._empty_polls + 1
             pause = self._polls_pause.bound(1 + self._empty_polls) * random.uniform(0.8, 1.2)
             if not jobs:
                 pause = max(pause, self.quiet_seconds)
-            if self._is_outdated:  # what came during the poll may not be in it
+            if self._is_outdated or (is_partial and not jobs):  # what came during the poll may not be in it
                 pause = 0.0
             elif next_at is not None:
                 pause = min(pause, max(next_at - self._store.clock.now(), 0.001))
             if jobs and found.more:
                 pause = 0.0
             self._poll_at = time.monotonic() + pause
-            if self._burst and not jobs and is_sure and not self._waits_until(next_at):
+            if self._burst and not jobs and is_sure and not is_partial and not self._waits_until(next_at):
                 self._stopped = True
             self._changed.notify_all()
 
