@@ -23,7 +23,7 @@ import penstock
 from penstock.client.database import connect
 from penstock.client.wrappers.retries import RequestRetries
 from penstock.errors import PenstockError
-from penstock.jobs.model.job import History
+from penstock.jobs.model.job import History, Job
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import KILLED_WORKERS
 from penstock.jobs.store.store import JobStore
@@ -420,7 +420,12 @@ def records_of(store: JobStore) -> dict[str, dict[str, Any]]:
 
 def account_of(store: JobStore) -> Account:
     """All that the store says."""
-    return Account({job.id: _stored(store, job.id) for job in jobs_of(store)}, records_of(store))
+    return Account({job.id: _stored(store, job.id) for job in jobs_of(store) if not _came_late(job)}, records_of(store))
+
+
+def _came_late(job: Job) -> bool:
+    """Whether its schedule enqueued it when all had ended, and the workers were told to stop."""
+    return job.id.startswith("cron_") and job.state is State.QUEUED and job.attempt == 0
 
 
 def _stored(store: JobStore, job_id: str) -> StoredJob:
