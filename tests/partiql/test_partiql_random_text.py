@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from contextlib import suppress
 
@@ -84,11 +83,10 @@ def test_any_statement_is_answered_or_refused_as_dynamodb_refuses(db, statement,
 )
 def test_time_grows_with_the_length_and_no_faster(part):
     statement = "SELECT * FROM one WHERE " + part * (8000 // len(part))
-    gc.freeze()  # what other tests have left is not looked through
-    started = time.thread_time()  # other threads of the process may be at work
-    for _ in range(3):
+    times = []
+    for _ in range(3):  # the best of them: a collection of what other tests have left is not the parser's
+        started = time.thread_time()
         with suppress(DynamoDBError):
             parse(statement)
-    took = time.thread_time() - started
-    gc.unfreeze()
-    assert took < 1.0
+        times.append(time.thread_time() - started)
+    assert min(times) < 0.3
