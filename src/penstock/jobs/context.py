@@ -125,6 +125,10 @@ class Attempt:
                 self.store.outage.end()
                 return answer
 
+    def patience(self) -> patient:
+        """Within it, whatever this thread asks of a job store waits too: a task enqueues other jobs (4)."""
+        return patient(self._wait)
+
     def _wait(self, error: PenstockError, failures: int, since: float) -> None:
         """Between two tries. The worker's wish to stop ends them."""
         self._wait_to_end(error, failures, since, ending=False)

@@ -98,6 +98,27 @@ def app(away: Away, tmp_path: Path) -> penstock.App:
     return penstock.App(Database(away), files=tmp_path / "files")
 
 
+def test_a_job_that_a_task_enqueues_waits_for_the_database_and_is_made_once(app: penstock.App, away: Away) -> None:
+    @app.task()
+    def other() -> None: ...
+
+    @app.task()
+    def report() -> str:
+        away.loses_answers = True
+        away.go(1, only=WRITES)
+        made = other.enqueue()
+        away.loses_answers = False
+        away.go(3)
+        return f"{made.id} {app.get(made.id).state}"
+
+    job = report.enqueue()
+    work(app, concurrency=1)
+    ended = app.get(job.id)
+    assert (ended.state, ended.attempt, ended.failures) == (State.COMPLETED, 1, 0)
+    assert away.left == 0
+    assert [one.state for one in app.store.find(task="other").jobs] == [State.COMPLETED]
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context, "OUTAGE_SECONDS", 0.3)

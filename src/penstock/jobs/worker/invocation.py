@@ -4,7 +4,9 @@
 2. `SystemExit` and `KeyboardInterrupt` of an `async def` task are about its job: asyncio would end the event loop, in
    which all of a worker's async tasks run.
 3. An exception that cannot be shown, because its `__str__` raises, is replaced by one that can.
-4. What is logged while it runs carries the job's id, its task and the attempt (log_context.py).
+4. What it enqueues, or asks of jobs by other calls than its context's, waits for a database that is away as those do;
+   not on an event loop, where nothing may wait.
+5. What is logged while it runs carries the job's id, its task and the attempt (log_context.py).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, TypeVar
 
-from penstock.jobs.context import AsyncJobContext, JobContext
+from penstock.jobs.context import AsyncJobContext, JobContext, attempt_of
 from penstock.jobs.tasks import Task
 from penstock.jobs.worker.log_context import CURRENT_JOB
 from penstock.records.forks import end_child_of
@@ -39,7 +41,8 @@ def invocation_of(task: Task[Any, Any]) -> Callable[..., Any]:
     def call(context: JobContext, **arguments: Any) -> Any:
         CURRENT_JOB.set(context.job)
         try:
-            return function(context, **arguments) if takes_context else function(**arguments)
+            with attempt_of(context).patience():
+                return function(context, **arguments) if takes_context else function(**arguments)
         finally:
             CURRENT_JOB.set(None)
 
