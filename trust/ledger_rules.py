@@ -159,14 +159,22 @@ def steps_follow_each_other(facts: Sequence[Fact], account: Account) -> Iterator
 
 
 def checkpoints_never_go_back(facts: Sequence[Fact], account: Account) -> Iterator[str]:
-    """Acknowledged numbers grow, nobody is given an older one, and the last one is stored."""
+    """Acknowledged numbers grow, nobody is given an older one, and the last one is stored.
+
+    An answer may be late: what a later attempt has been given already was stored before that attempt began.
+    """
     last: dict[tuple[str, str], Fact] = {}
+    given: dict[tuple[str, str], Fact] = {}
     for fact in _of(facts, "checkpoint", "resumed"):
         place = (fact["job"], fact["name"])
         before = last.get(place)
         if fact["fact"] == "resumed":
             if before is not None and fact["value"] < before["value"] and fact["attempt"] >= before["attempt"]:
                 yield f"{place[0]}: {place[1]} was {_told(before)}, and what was given to go on from is {_told(fact)}"
+            given[place] = fact
+            continue
+        resumed = given.get(place)
+        if resumed is not None and fact["attempt"] < resumed["attempt"] and fact["value"] <= resumed["value"]:
             continue
         if before is not None and (fact["value"] <= before["value"] or fact["attempt"] < before["attempt"]):
             yield f"{place[0]}: {place[1]} went from {_told(before)} to {_told(fact)}"

@@ -16,6 +16,7 @@ from trust.ledger_rules import (
     MOST_OVERTAKEN,
     RULES,
     blocked_jobs_block_no_others,
+    checkpoints_never_go_back,
     pauses_hold,
     urgent_jobs_go_first,
     violations,
@@ -270,6 +271,19 @@ def test_what_a_zombie_does_before_it_is_refused_is_no_violation() -> None:
         fact("ended", job="work", attempt=1, value=["late"]),
     ]
     assert violations([*FACTS, *late], ACCOUNT) == []
+
+
+def test_an_answer_that_comes_after_the_next_attempt_was_given_its_value_is_no_violation() -> None:
+    done = {"job": "counter", "name": "done"}
+    facts = [
+        fact("resumed", **done, value=1, attempt=2),
+        fact("checkpoint", **done, value=2, attempt=2),
+        fact("checkpoint", **done, value=1, attempt=1),
+        fact("checkpoint", **done, value=3, attempt=2),
+    ]
+    assert list(checkpoints_never_go_back(facts, ACCOUNT)) == []
+    too_late = [facts[0], facts[1], fact("checkpoint", **done, value=2, attempt=1)]
+    assert len(list(checkpoints_never_go_back(too_late, ACCOUNT))) == 1, "nobody was given that one"
 
 
 def test_a_job_whose_parent_has_failed_is_cancelled() -> None:
