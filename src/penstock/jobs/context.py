@@ -79,6 +79,7 @@ class Attempt:
         """The wait that the job was suspended at, until the task has passed it (workflow.py)."""
         self.suspended: JobSuspended | None = None
         """What the task was told to end with."""
+        self.is_async = False
         self.refusal: PenstockError | None = None
         """Why the task may not go on, whatever it catches."""
         self.wake: Callable[[], None] = lambda: None
@@ -270,12 +271,16 @@ class Attempt:
     def check_goes_on(self) -> None:
         """Raises if the task has been told to end, and goes on."""
         if self.refusal is None and self.suspended is not None:
+            if self.is_async:  # this may be another coroutine of the task, beside the one that waits
+                raise self.suspended
             self.refusal = SuspensionCaught(self.suspended.wait)
         if self.refusal is not None:
             raise self.refusal
 
     def check_returned(self) -> None:
         """Raises if the task may not return here."""
+        if self.lost is None and self.suspended is not None:
+            raise self.refusal or SuspensionCaught(self.suspended.wait)
         if self.lost is None:
             self.check_goes_on()
             check_passed(self.pending, "the task's return")
@@ -465,14 +470,14 @@ class JobContext(_AttemptView):
         The first attempt gets the same, the value as it is stored: a tuple is a list. What is not JSON is refused.
         """
         _check_function(name, function)
-        self._workflow.check_step(name)
-        value = self.resume(name, _MISSING)
-        if value is _MISSING:
-            with self._workflow.step(name):
-                value = function()
-            stored = to_json(value, f"step {name}")
-            self.checkpoint(name, value)
-            value = from_json(stored)
+        with self._workflow.step(name):
+            value = self.resume(name, _MISSING)
+            if value is _MISSING:
+                with self._workflow.new_step(name):
+                    value = function()
+                stored = to_json(value, f"step {name}")
+                self.checkpoint(name, value)
+                value = from_json(stored)
         return cast(T, value)
 
     # ── waits and children ───────────────────────────────────────────────────────────────────────
@@ -579,6 +584,7 @@ class AsyncJobContext(_AttemptView):
     def __init__(self, context: JobContext, executor: Executor | None = None) -> None:
         """Its calls run in threads of the executor; without one, as `asyncio.to_thread` does it."""
         super().__init__(context._attempt)
+        self._attempt.is_async = True
         self._executor = executor
         self.blocking = context
         """The context itself, for code that runs in a thread."""
@@ -614,16 +620,16 @@ class AsyncJobContext(_AttemptView):
         """The function may be async, or an ordinary one, during which the event loop waits."""
         _check_function(name, function)
         workflow = self.blocking._workflow
-        workflow.check_step(name)
-        value = await self.resume(name, _MISSING)
-        if value is _MISSING:
-            with workflow.step(name):
-                value = function()
-                if inspect.isawaitable(value):
-                    value = await value
-            stored = to_json(value, f"step {name}")
-            await self.checkpoint(name, value)
-            value = from_json(stored)
+        with workflow.step(name):
+            value = await self.resume(name, _MISSING)
+            if value is _MISSING:
+                with workflow.new_step(name):
+                    value = function()
+                    if inspect.isawaitable(value):
+                        value = await value
+                stored = to_json(value, f"step {name}")
+                await self.checkpoint(name, value)
+                value = from_json(stored)
         return value
 
     async def sleep(self, duration: timedelta | float, *, name: str | None = None) -> None:

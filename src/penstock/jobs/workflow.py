@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -114,24 +114,25 @@ class Workflow:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """While a step is done that is not stored yet."""
-        what = f"step={name}"
-        with self._attempt.lock:
-            self._check_new(what)
-        self._under_way[what] = None
-        token = _IN_STEP.set(name)
-        try:
-            yield
-        finally:
-            _IN_STEP.reset(token)
-            self._under_way.pop(what, None)
-
-    def check_step(self, name: str) -> None:
-        """Where a step is begun, stored or not."""
+        """While a step is under way, stored already or not."""
         outer = _IN_STEP.get()
         if outer is not None:
             raise BadJob(f"ctx.step({name!r}, …) cannot be called inside of ctx.step({outer!r}, …) (5).")
         self._attempt.check_goes_on()
+        with self._operating(f"step={name}"):
+            yield
+
+    @contextmanager
+    def new_step(self, name: str) -> Iterator[None]:
+        """While one is done that is not stored yet."""
+        with self._attempt.lock:
+            self._check_new(f"step={name}")
+        token = _IN_STEP.set(name)
+        try:
+            yield
+        finally:
+            with suppress(ValueError):  # a coroutine that nobody awaits any more is closed in another context
+                _IN_STEP.reset(token)
 
     def _check_new(self, what: str) -> None:
         """Before something that is not stored yet."""
