@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from penstock.client.items.expressions import F
     from penstock.client.items.failures import BatchIncomplete, ConditionFailed, TransactionFailed
     from penstock.errors import DatabaseLocked, DatabaseLost, DynamoDBError, PenstockError, TransportError
-    from penstock.jobs.app import App, JobFailed
+    from penstock.jobs.app import App
     from penstock.jobs.context import AsyncJobContext, JobContext
     from penstock.jobs.cron import BadCron
-    from penstock.jobs.model.job import BadJob, Job, JobCancelled, JobNotFound, JobRequeued
+    from penstock.jobs.model.job import BadJob, Job, JobCancelled, JobFailed, JobNotFound, JobRequeued, RetryIn
     from penstock.jobs.model.json_text import NotJson
     from penstock.jobs.model.state import BadTransition, State
+    from penstock.jobs.model.workflow import JobSuspended, WorkflowChanged
     from penstock.jobs.tasks import Task
     from penstock.jobs.worker.log_context import JobLogFilter
     from penstock.jobs.worker.worker import Worker
@@ -67,10 +68,13 @@ _HOMES = {
     "TransactionFailed": "penstock.client.items.failures",
     "BatchIncomplete": "penstock.client.items.failures",
     "DefinitionError": "penstock.tables.definitions.problems",
-    "JobFailed": "penstock.jobs.app",
+    "JobFailed": "penstock.jobs.model.job",
     "JobNotFound": "penstock.jobs.model.job",
     "JobCancelled": "penstock.jobs.model.job",
     "JobRequeued": "penstock.jobs.model.job",
+    "JobSuspended": "penstock.jobs.model.workflow",
+    "RetryIn": "penstock.jobs.model.job",
+    "WorkflowChanged": "penstock.jobs.model.workflow",
     "LeaseLost": "penstock.leases",
     "BadTransition": "penstock.jobs.model.state",
     "BadJob": "penstock.jobs.model.job",
@@ -113,6 +117,9 @@ __all__ = [  # noqa: RUF022 - in the order of _HOMES
     "JobNotFound",
     "JobCancelled",
     "JobRequeued",
+    "JobSuspended",
+    "RetryIn",
+    "WorkflowChanged",
     "LeaseLost",
     "BadTransition",
     "BadJob",

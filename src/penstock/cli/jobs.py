@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -48,6 +49,7 @@ from penstock.registry import job_source_types
 F = TypeVar("F", bound=Callable[..., Any])
 
 _NAMES_CHARACTERS = 50
+_CHILDREN_SHOWN = 5
 _STEP_CHARACTERS = 24
 _PAYLOAD_CHARACTERS = 300
 _PAGE = 500
@@ -266,6 +268,12 @@ def _print_history(history: History, source: JobSource, lines: int) -> None:
         click.echo(f"result       {_payload_text(store, job, job.result)}")
     if job.error is not None and job.error.trace:
         click.echo("error        " + job.error.trace.rstrip().replace("\n", "\n             "))
+    if store is not None and job.child_count:
+        some = [child.id for child in itertools.islice(store.workflows.made(job.id), _CHILDREN_SHOWN)]
+        more = f" and {job.child_count - len(some):,} more" if job.child_count > len(some) else ""
+        click.echo(f"children     {', '.join(some)}{more}")
+    if job.parent_id is not None:
+        click.echo(f"parent       {job.parent_id}")
     for file in history.files:
         click.echo(f"file         {file.name}  {file.saved.size:,} bytes  sha256 {file.saved.sha256[:12]}…")
     for point in history.checkpoints:
@@ -502,8 +510,11 @@ def selection_options(function: Callable[..., None]) -> Callable[..., None]:
 @command.command("cancel", short_help="Cancel jobs.", exit_codes=_ONE_REFUSED)
 @selection_options
 @click.option("--reason", default="", metavar="TEXT", help="Kept with the job.")
-def cancel(selection: Selection, reason: str) -> None:
+@click.option("--children", is_flag=True, help="Cancel also the jobs that their tasks have made, and theirs.")
+def cancel(selection: Selection, reason: str, children: bool) -> None:
     """Cancel jobs: queued ones at once, running ones at their next report, async tasks at their await.
+
+    With --children, workers cancel the children when the job itself has ended.
 
     \b
     Examples:
@@ -511,7 +522,41 @@ def cancel(selection: Selection, reason: str) -> None:
       penstock jobs cancel --state queued --task report --db reports.db --dry-run
     """
     states = (State.QUEUED, State.PROCESSING)
-    _change_jobs("cancel", lambda store, job_id: store.cancel(job_id, reason), states, selection)
+
+    def change(store: JobStore, job_id: str) -> Job:
+        return store.cancel(job_id, reason, cancel_children=children)
+
+    _change_jobs("cancel", change, states, selection)
+
+
+@command.command("send", short_help="Send an event to a job.", exit_codes=_ONE_REFUSED)
+@job_argument
+@click.argument("event")
+@click.argument("data", metavar="[JSON]", default="null")
+@click.option("--event-id", metavar="TEXT", help="Events with the same id are one event: it can be sent again safely.")
+@store_options
+@json_option
+def send(
+    job_id: str, event: str, data: str, event_id: str | None, target: str, table: str | None, as_json: bool
+) -> None:
+    """Send an event to a job: its task takes it with ctx.wait_for, now or when it comes there.
+
+    \b
+    Examples:
+      penstock jobs send job_mbzlks74_rfi5i0 approval '{"by": "ada"}' --db orders.db
+      penstock jobs send job_mbzlks74_rfi5i0 paid --event-id invoice-17 --db orders.db
+    """
+    try:
+        value = from_json(data)
+    except ValueError as error:
+        hint = f"Text is quoted, as in '\"{data[:40]}\"'" if data.isalnum() else "It is data such as '{\"by\": \"ada\"}'"
+        raise click.UsageError(f"{data[:100]!r} is no JSON: {error}. {hint}.") from None
+
+    def change(store: JobStore, job_id: str) -> Job:
+        return store.workflows.send(job_id, event, value, event_id=event_id)
+
+    with open_jobs(target, table, [job_id]) as jobs:
+        end_with(change_each(jobs.changeable, change, [job_id], as_json))
 
 
 @command.command("retry", short_help="Give failed jobs another attempt.", exit_codes=_ONE_REFUSED)
@@ -699,6 +744,9 @@ def job_form(job: Job, store: JobStore | None = None, *, payloads: bool = False)
         "error": None if job.error is None else {"kind": job.error.kind, "message": job.error.message},
         "cancel_reason": job.cancel_reason,
         "waiting_for": sorted(job.waiting_for) if store is None else store.waiting_for(job),
+        "wait": None if job.wait is None or job.state is not State.QUEUED else job.wait.text,
+        "parent_id": job.parent_id,
+        "child_count": job.child_count,
     }
     if payloads:
         form["args"], form["result"], form["unread"] = None, None, []

@@ -181,7 +181,8 @@ def idle_cost_text(capabilities: Capabilities, units: float, idle_seconds: float
 
 def _counts_text(counts: Counts) -> str:
     """The usual three, and the others where there are any."""
-    others = {"cancelled": counts.cancelled, "requeued": counts.requeued, "lost": counts.lost}
+    others = {"suspended": counts.suspended, "cancelled": counts.cancelled}
+    others |= {"requeued": counts.requeued, "lost": counts.lost}
     rest = "".join(f", {number:,} {how}" for how, number in others.items() if number)
     return f"{counts.completed:,} completed, {counts.failed:,} failed, {counts.retried:,} to retry{rest}."
 

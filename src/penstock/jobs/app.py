@@ -15,7 +15,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from penstock.jobs.cron import BadCron, Schedule
 from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.layouts.layout import Layout
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
-from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob
+from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, JobFailed, NewJob
 from penstock.jobs.model.json_text import to_json
 from penstock.jobs.model.other_words import OF_APPS, no_attribute, with_hints
 from penstock.jobs.model.state import State
@@ -51,15 +51,6 @@ _POLLS: Final = Backoff(0.02, 1.5, 1.0)
 """How often `wait` reads the job."""
 _LEASES_KEPT: Final = 4
 FILES_VARIABLE: Final = "PENSTOCK_FILES"
-
-
-class JobFailed(PenstockError):
-    """The job that was waited for has failed or was cancelled; `job` says why."""
-
-    def __init__(self, job: Job) -> None:
-        reason = job.cancel_reason if job.error is None else f"{job.error.kind}: {job.error.message}"
-        super().__init__(f"{job.id} is {job.state}{': ' + reason if reason else ''}")
-        self.job = job
 
 
 class App:
@@ -102,6 +93,7 @@ class App:
         time_limit_seconds: float | None = None,
         soft_time_limit_seconds: float | None = None,
         max_crashes: int = MOST_CRASHES,
+        version: int = 1,
         cron: str | None = None,
         timezone: str = "UTC",
         cron_args: Mapping[str, Any] | None = None,
@@ -112,7 +104,8 @@ class App:
         A first parameter that is named `ctx`, or annotated as a JobContext, is given the context; that of an
         `async def` is an AsyncJobContext.
 
-        A job that has killed `max_crashes` workers while it ran alone, without a newer checkpoint, has failed.
+        A job that has killed `max_crashes` workers while it ran alone, without a newer checkpoint, has failed. A job
+        keeps the `version` that its task has when it first starts, and `ctx.version` says which one that was.
         `cron` also enqueues it by the clock of `timezone`, once for each time whatever the number of workers. In an
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
         it runs when the clocks go forward. `cron_args` are the arguments of its jobs. While one of them has not ended,
@@ -126,7 +119,7 @@ class App:
             )
         policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
         settings = TaskSettings(
-            queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds, max_crashes
+            queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds, max_crashes, version
         )
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
         if self._keep_seconds < _LEASES_KEPT * lease_seconds:
@@ -153,27 +146,41 @@ class App:
     def enqueue_new(self, new: NewJob) -> Job:
         """Makes a job: `task.enqueue` is how to call it."""
         created = self.store.create(new)
-        for wake in self._listeners:
-            wake()
+        self._wake_workers()
         return _as_enqueued(*created)
 
     def enqueue_all_new(self, news: list[NewJob]) -> list[Job]:
         """Makes jobs, all or none: `task.enqueue_many` is how to call it."""
         created = self.store.create_all(news)
-        for wake in self._listeners:
-            wake()
+        self._wake_workers()
         return [_as_enqueued(job, is_new) for job, is_new in created]
 
     def get(self, job_id: str) -> Job:
         """Raises JobNotFound."""
         return self.store.get(job_id)
 
-    def cancel(self, job_id: str, reason: str = "") -> Job:
+    def cancel(self, job_id: str, reason: str = "", *, cancel_children: bool = False) -> Job:
         """Cancels a job that has not ended; one that runs is told at its next report, an async task at its `await`.
 
-        Raises BadTransition.
+        With `cancel_children`, workers then cancel the jobs that its task has made, and theirs. Raises BadTransition.
         """
-        return self.store.cancel(job_id, reason)
+        job = self.store.cancel(job_id, reason, cancel_children=cancel_children)
+        self._wake_workers()
+        return job
+
+    def send_event(self, job_id: str, event: str, data: Any = None, *, event_id: str | None = None) -> Job:
+        """Sends an event with data (JSON) to a job, whose task takes it with `ctx.wait_for(event)`, now or later.
+
+        Events with the same `event_id` are one event: a webhook may be delivered twice. Raises JobNotFound; BadJob if
+        the job has ended.
+        """
+        job = self.store.workflows.send(job_id, event, data, event_id=event_id)
+        self._wake_workers()
+        return job
+
+    def children(self, job_id: str) -> Iterator[Job]:
+        """The jobs that the job's task has made with `ctx.enqueue`, in that order, read in pages."""
+        return self.store.workflows.children(job_id)
 
     def retry(self, job_id: str) -> Job:
         """Gives a failed job another attempt, with its checkpoints. Raises BadTransition."""
@@ -255,6 +262,11 @@ class App:
         self._store = JobStore(
             db, self._layout, files=files, clock=clock or self._clock, keep_seconds=self._keep_seconds
         )
+
+    def _wake_workers(self) -> None:
+        """Those of this process: there may be something to do."""
+        for wake in self._listeners:
+            wake()
 
     def when_enqueued(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Calls it after each job that this process enqueues; returns what ends that."""

@@ -12,15 +12,17 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from contextvars import copy_context
+from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, TypeVar, cast, overload
 
 from penstock.errors import PenstockError, StorageError, TransportClosed
 from penstock.files import Data, Files
@@ -29,8 +31,11 @@ from penstock.jobs.model.json_text import NotJson, from_json, to_json, to_loggab
 from penstock.jobs.model.other_words import OF_CONTEXTS, no_attribute
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import copy_with
+from penstock.jobs.model.workflow import Child, JobSuspended, SuspensionCaught, check_passed
 from penstock.jobs.store.patience import Wait, is_outage, patient
 from penstock.jobs.store.store import JobStore
+from penstock.jobs.store.workflows import MADE_TOGETHER
+from penstock.jobs.workflow import ChildCall, ChildTask, Workflow, checked_child
 from penstock.leases import RENEWALS, LeaseLost
 from penstock.retry import Backoff
 from penstock.stored_text import storable
@@ -70,6 +75,15 @@ class Attempt:
         """Whether it has kept one."""
         self.was_suspect = job.suspect
         """Whether it began alone, because its worker before this one died while it ran."""
+        self.pending = job.wait
+        """The wait that the job was suspended at, until the task has passed it (workflow.py)."""
+        self.suspended: JobSuspended | None = None
+        """What the task was told to end with."""
+        self.is_async = False
+        self.refusal: PenstockError | None = None
+        """Why the task may not go on, whatever it catches."""
+        self.wake: Callable[[], None] = lambda: None
+        """Tells the worker that there are new jobs."""
         self.requeue_reason: str | None = None
         """Why it should be requeued at its next checkpoint, where nothing that it has done is lost."""
         self.deadline: float | None = None
@@ -258,6 +272,23 @@ class Attempt:
             else:
                 self.lost = LeaseLost(self.job.id, current.lease.owner if current.lease else None)
 
+    def check_goes_on(self) -> None:
+        """Raises if the task has been told to end, and goes on."""
+        if self.refusal is None and self.suspended is not None:
+            if self.is_async:  # this may be another coroutine of the task, beside the one that waits
+                raise self.suspended
+            self.refusal = SuspensionCaught(self.suspended.wait)
+        if self.refusal is not None:
+            raise self.refusal
+
+    def check_returned(self) -> None:
+        """Raises if the task may not return here."""
+        if self.lost is None and self.suspended is not None:
+            raise self.refusal or SuspensionCaught(self.suspended.wait)
+        if self.lost is None:
+            self.check_goes_on()
+            check_passed(self.pending, "the task's return")
+
     # ── its lease ────────────────────────────────────────────────────────────────────────────────
 
     def renew(self) -> bool:
@@ -322,6 +353,11 @@ class _AttemptView:
         return self._attempt.job.attempt
 
     @property
+    def version(self) -> int:
+        """The version of the task (`@app.task(version=2)`) with which the job first started."""
+        return self._attempt.job.task_version
+
+    @property
     def tenant(self) -> str:
         """Whose job it is; empty if nobody's in particular."""
         return self._attempt.job.tenant
@@ -356,6 +392,7 @@ class JobContext(_AttemptView):
     def __init__(self, attempt: Attempt) -> None:
         super().__init__(attempt)
         self._versions: dict[str, int] = {}
+        self._workflow = Workflow(attempt)
 
     @property
     def files(self) -> JobFiles:
@@ -437,13 +474,60 @@ class JobContext(_AttemptView):
         The first attempt gets the same, the value as it is stored: a tuple is a list. What is not JSON is refused.
         """
         _check_function(name, function)
-        value = self.resume(name, _MISSING)
-        if value is _MISSING:
-            value = function()
-            stored = to_json(value, f"step {name}")
-            self.checkpoint(name, value)
-            value = from_json(stored)
+        with self._workflow.step(name):
+            value = self.resume(name, _MISSING)
+            if value is _MISSING:
+                with self._workflow.new_step(name):
+                    value = function()
+                stored = to_json(value, f"step {name}")
+                self.checkpoint(name, value)
+                value = from_json(stored)
         return cast(T, value)
+
+    # ── waits and children ───────────────────────────────────────────────────────────────────────
+
+    def sleep(self, duration: timedelta | float, *, name: str | None = None) -> None:
+        """Waits so long (a timedelta or seconds) and holds no worker: the attempt ends here with JobSuspended.
+
+        When the time is over the task's function runs again from the top, and passes what it has done. `name` tells
+        the sleep from others in code that changes while jobs sleep.
+        """
+        self._workflow.sleep(self._workflow.next_key("sleep", name), duration)
+
+    def sleep_until(self, moment: datetime, *, name: str | None = None) -> None:
+        """The same until an aware datetime. Which one it was first is kept, also if it is another at the next call."""
+        self._workflow.sleep_until(self._workflow.next_key("sleep", name), moment)
+
+    def wait_for(self, event: str, *, timeout: timedelta | float | None = None, name: str | None = None) -> Any:
+        """The data of an event that `app.send_event(job.id, event, data)` sends; None if the timeout is over first.
+
+        No worker is held meanwhile. Events are kept until they are waited for, and taken in order, each once.
+        """
+        return self._workflow.wait_for(self._workflow.next_key("wait_for", name), event, timeout)
+
+    def enqueue(self, task: ChildTask, /, *args: Any, **kwargs: Any) -> Child:
+        """Makes a job of another task, or of `task.options(…)`, once whatever the attempts of this one.
+
+        It is found again by the number of the call, or by its `idempotency_key`. `ctx.gather` waits for it.
+        """
+        return self._workflow.enqueue(self._workflow.plan_child(task, args, kwargs))
+
+    def gather(
+        self, children: Iterable[Child], *, return_exceptions: bool = False, name: str | None = None
+    ) -> list[Any]:
+        """What the children have returned, in their order; no worker is held until all have ended.
+
+        One that failed or was cancelled raises JobFailed, when all have ended; with `return_exceptions` it is a
+        JobFailed in the list. Children that a generator makes (`ctx.enqueue(…) for …`) are made many at a time.
+        """
+        return list(self.results_of(children, return_exceptions=return_exceptions, name=name))
+
+    def results_of(
+        self, children: Iterable[Child], *, return_exceptions: bool = False, name: str | None = None
+    ) -> Iterator[Any]:
+        """The same, read as they are used: for more results than should be in memory."""
+        ids = self._workflow.collect(children)
+        return self._workflow.results(self._workflow.next_key("gather", name), ids, return_exceptions)
 
     def _version(self, name: str) -> int:
         if name not in self._versions:
@@ -504,6 +588,7 @@ class AsyncJobContext(_AttemptView):
     def __init__(self, context: JobContext, executor: Executor | None = None) -> None:
         """Its calls run in threads of the executor; without one, as `asyncio.to_thread` does it."""
         super().__init__(context._attempt)
+        self._attempt.is_async = True
         self._executor = executor
         self.blocking = context
         """The context itself, for code that runs in a thread."""
@@ -531,20 +616,90 @@ class AsyncJobContext(_AttemptView):
     async def resume(self, name: str, default: Any = None) -> Any:
         return await _in_thread(self._executor, self.blocking.resume, name, default)
 
-    async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T:
+    @overload
+    async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T: ...
+    @overload
+    async def step(self, name: str, function: Callable[[], T]) -> T: ...
+    async def step(self, name: str, function: Callable[[], Any]) -> Any:
+        """The function may be async, or an ordinary one, during which the event loop waits."""
         _check_function(name, function)
-        value = await self.resume(name, _MISSING)
-        if value is _MISSING:
-            value = await function()
-            stored = to_json(value, f"step {name}")
-            await self.checkpoint(name, value)
-            value = from_json(stored)
-        return cast(T, value)
+        workflow = self.blocking._workflow
+        with workflow.step(name):
+            value = await self.resume(name, _MISSING)
+            if value is _MISSING:
+                with workflow.new_step(name):
+                    value = function()
+                    if inspect.isawaitable(value):
+                        value = await value
+                stored = to_json(value, f"step {name}")
+                await self.checkpoint(name, value)
+                value = from_json(stored)
+        return value
+
+    async def sleep(self, duration: timedelta | float, *, name: str | None = None) -> None:
+        workflow = self.blocking._workflow
+        await _in_thread(self._executor, workflow.sleep, workflow.next_key("sleep", name), duration)
+
+    async def sleep_until(self, moment: datetime, *, name: str | None = None) -> None:
+        workflow = self.blocking._workflow
+        await _in_thread(self._executor, workflow.sleep_until, workflow.next_key("sleep", name), moment)
+
+    async def wait_for(self, event: str, *, timeout: timedelta | float | None = None, name: str | None = None) -> Any:
+        workflow = self.blocking._workflow
+        return await _in_thread(self._executor, workflow.wait_for, workflow.next_key("wait_for", name), event, timeout)
+
+    def enqueue(self, task: ChildTask, /, *args: Any, **kwargs: Any) -> AsyncChild:
+        """The child when it is awaited; or to be given to `gather`, which makes many at a time."""
+        return AsyncChild(
+            self.blocking._workflow, self.blocking._workflow.plan_child(task, args, kwargs), self._executor
+        )
+
+    async def gather(
+        self, children: Iterable[AsyncChild | Child], *, return_exceptions: bool = False, name: str | None = None
+    ) -> list[Any]:
+        results = self.results_of(children, return_exceptions=return_exceptions, name=name)
+        return [one async for one in results]
+
+    async def results_of(
+        self, children: Iterable[AsyncChild | Child], *, return_exceptions: bool = False, name: str | None = None
+    ) -> AsyncIterator[Any]:
+        workflow, ids = self.blocking._workflow, []
+        calls: list[ChildCall] = []
+        for one in children:
+            if isinstance(one, AsyncChild):
+                calls.append(one.call)
+            ids.append(one.call.child.id if isinstance(one, AsyncChild) else checked_child(one).id)
+            if len(calls) == MADE_TOGETHER:
+                await _in_thread(self._executor, workflow.make, calls)
+                calls = []
+        if calls:
+            await _in_thread(self._executor, workflow.make, calls)
+        key = workflow.next_key("gather", name)
+        results = await _in_thread(self._executor, workflow.results, key, ids, return_exceptions)
+        while (one := await _in_thread(self._executor, next, results, _MISSING)) is not _MISSING:
+            yield one
 
     @property
     def files(self) -> AsyncJobFiles:
         """The job's files."""
         return AsyncJobFiles(self.blocking.files, self._executor)
+
+
+class AsyncChild:
+    """A child of an async task: `await` makes it, and gives its handle."""
+
+    def __init__(self, workflow: Workflow, call: ChildCall, executor: Executor | None) -> None:
+        self._workflow = workflow
+        self._executor = executor
+        self.call = call
+
+    @property
+    def id(self) -> str:
+        """The id that the job has, or will have."""
+        return self.call.child.id
+
+    def __await__(self) -> Generator[Any, None, Child]:
+        return _in_thread(self._executor, self._workflow.enqueue, self.call).__await__()
 
 
 class AsyncJobFiles:

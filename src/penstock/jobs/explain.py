@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from penstock.clock import utc_text
 from penstock.jobs.model.job import LIMIT_POOL, Job, JobNotFound
 from penstock.jobs.model.state import State
 from penstock.jobs.store.queries import MOST_COUNTED, Ahead
@@ -51,7 +53,7 @@ def gather(store: JobStore, job: Job) -> Surroundings:
         if job.concurrency_key is not None
         else (),
         waiting_for=len(waiting_for),
-        depends_on=job.dependency_count or len(set(job.depends_on)),
+        depends_on=_dependency_count(job),
         parents={parent: _state(store, parent) for parent in waiting_for[:_PARENTS_SHOWN]},
         ahead=store.count_ahead(job) if job.state is State.QUEUED else Ahead(),
         suspects=tuple(_suspects(store, job, lines)) if job.state is State.QUEUED and not job.suspect else (),
@@ -66,6 +68,13 @@ def _suspects(store: JobStore, job: Job, lines: list[WorkerInfo]) -> Iterator[Jo
         if one.suspect or is_left:
             yield replace(one, lease=None) if is_left else one
     yield from (one for one in store.first_ready(job.queue, _MOST_READY) if one.suspect)
+
+
+def _dependency_count(job: Job) -> int:
+    """Also where it waits for its children: for so many, when it was suspended."""
+    if job.wait is not None and job.wait.children:
+        return job.wait.children
+    return job.dependency_count or len(set(job.depends_on))
 
 
 def _state(store: JobStore, job_id: str) -> State | None:
@@ -116,10 +125,16 @@ def _waiting(job: Job, around: Surroundings) -> str:
         return "waits until a worker has revived the jobs that were cancelled because of it"
     if job.is_waiting:
         return f"waits for {_parents(around)}"
+    if job.parked and job.wait is not None:
+        return f"waits for the event {job.wait.event!r}: {_send(job)}"
     if around.queue.paused:
         return f"waits because the queue {job.queue} is paused{_because(around.queue.reason)}"
     if job.run_at > around.now:
         left = span(job.run_at - around.now)
+        if job.wait is not None and job.wait.event:
+            return f"waits for the event {job.wait.event!r}, for another {left}: {_send(job)}"
+        if job.wait is not None:
+            return f"sleeps for another {left}, until {utc_text(job.run_at)}"
         if job.failures and job.error is not None:
             return f"failed ({_one_line(f'{job.error.kind}: {job.error.message}')}) and is tried again in {left}"
         return f"is due in {left}"
@@ -132,6 +147,11 @@ def _waiting(job: Job, around: Surroundings) -> str:
     if job.pool == LIMIT_POOL:
         return _no_worker(job, around) or _in_pool(job, around)
     return _no_worker(job, around) or _in_line(job, around)
+
+
+def _send(job: Job) -> str:
+    event = "" if job.wait is None else job.wait.event
+    return f"`penstock jobs send {job.id} {shlex.quote(event)}`"
 
 
 def _in_pool(job: Job, around: Surroundings) -> str:

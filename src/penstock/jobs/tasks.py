@@ -33,6 +33,7 @@ R = TypeVar("R")
 
 _SOFT_PART: Final = 0.9
 _LARGEST_MAX_CRASHES: Final = 1_000
+_LARGEST_VERSION: Final = 1_000_000
 
 
 class BadArguments(PenstockError, TypeError):
@@ -51,6 +52,8 @@ class TaskSettings:
     """So long after its start, the attempt ends at its next report and another worker continues it."""
     max_crashes: int = MOST_CRASHES
     """A job that has killed so many workers while it ran alone, without a newer checkpoint, has failed."""
+    version: int = 1
+    """A job keeps the version with which it first started: code that has changed since can ask for it."""
 
     def __post_init__(self) -> None:
         limit, soft_limit = self.time_limit_seconds, self.soft_time_limit_seconds
@@ -64,6 +67,8 @@ class TaskSettings:
         checked_seconds(self.lease_seconds)
         if type(self.max_crashes) is not int or not 1 <= self.max_crashes <= _LARGEST_MAX_CRASHES:
             raise BadJob(f"max_crashes is a whole number from 1 to {_LARGEST_MAX_CRASHES:,}, not {self.max_crashes!r}.")
+        if type(self.version) is not int or not 1 <= self.version <= _LARGEST_VERSION:
+            raise BadJob(f"version is a whole number from 1 to {_LARGEST_VERSION:,}, not {self.version!r}.")
 
 
 class JobQueue(Protocol):

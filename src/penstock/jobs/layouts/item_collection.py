@@ -10,6 +10,10 @@ job_…           payload#args            arguments or a result that are long
 job_…           child#job_…             who waits for it
 job_…           depends_on#00           the ids of many jobs that it depends on
 job_…           waiting_for#00          those of them that it still waits for
+job_…           operation#sleep:1       what its task waits or waited for, by the operation's key
+job_…           sent#approval#00000001  events that it has not taken
+job_…           sent_id#…               events that were sent with an id
+job_…           made#00000001           the ids of its children, in the order in which its task made them
 queue#default   main                    a queue's settings; likewise limit#…, unique#…, turn#…; and tenants, workers,
                                         schedules and settings, of which there is one each
 """
@@ -42,9 +46,11 @@ from penstock.jobs.model.job import (
     JobError,
     JobFile,
     Payload,
+    Wait,
 )
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import KILLED_WORKERS
+from penstock.jobs.model.workflow import Operation, SentEvent
 from penstock.leases import Lease
 from penstock.tables.definitions.definition import Table
 
@@ -96,7 +102,11 @@ class CollectionLayout:
         return (self._query(job_id),)
 
     def children(self, job_id: str) -> ReadCall:
-        return self._query(job_id, "child#")
+        return self.records(job_id, "child#")
+
+    def records(self, job_id: str, prefix: str) -> ReadCall:
+        """Those of a job's records whose names begin so, in the order of their names."""
+        return self._query(job_id, prefix)
 
     def entries(self, job_id: str, after: int) -> ReadCall:
         request = {
@@ -205,6 +215,36 @@ class CollectionLayout:
         ids = item.get("ids", {})
         return [one["S"] for one in ids["L"]] if "L" in ids else list(ids.get("SS", ()))
 
+    def operation(self, job: Job, operation: Operation) -> Record:
+        item = self._record(job, f"operation#{operation.key}", job.updated_at)
+        item["about"] = {"S": operation.about}
+        item["done"] = {"BOOL": operation.is_done}
+        item["parts"] = {"N": str(operation.parts)}
+        if operation.until is not None:
+            item["until"] = {"S": utc_text(operation.until)}
+        if operation.data is not None:
+            item["data"] = _payload_value(operation.data)
+        return Record(self.table, item)
+
+    def sent(self, job: Job, event: SentEvent) -> Record:
+        item = self._record(job, _sent_record(event.name, event.number), event.at)
+        item["data"] = _payload_value(event.data)
+        return Record(self.table, item)
+
+    def sent_key(self, job: Job, event: SentEvent) -> Item:
+        return self._record_key(job, _sent_record(event.name, event.number))
+
+    def sent_id(self, job: Job, event_id: str) -> Record:
+        """That an event with this id has been sent; it stays when the event has been taken."""
+        return Record(self.table, self._record(job, f"sent_id#{event_id}", job.updated_at))
+
+    def made(self, job: Job, number: int, task: str, ids: Sequence[str]) -> Record:
+        """Some of its children, all of one task; `number` is that of the first."""
+        item = self._record(job, f"made#{number:08d}", job.updated_at)
+        item["task"] = {"S": task}
+        item["ids"] = {"L": [{"S": one} for one in ids]}
+        return Record(self.table, item)
+
     def _record_key(self, job: Job, record: str) -> Item:
         key: Item = self.record_get(job.id, record).request["Key"]
         return key
@@ -272,6 +312,20 @@ class CollectionLayout:
             attempt=int(_number_from(item.get("attempt"))),
         )
 
+    def operation_of(self, item: Item) -> Operation:
+        return Operation(
+            key=item["record"]["S"].partition("#")[2],
+            about=item["about"]["S"],
+            until=utc_seconds(item["until"]["S"]) if "until" in item else None,
+            is_done=item["done"]["BOOL"],
+            data=_payload_from(item["data"]) if "data" in item else None,
+            parts=int(item["parts"]["N"]),
+        )
+
+    def sent_of(self, item: Item) -> SentEvent:
+        _, name, number = item["record"]["S"].split("#")
+        return SentEvent(name, int(number), utc_seconds(item["at"]["S"]), _payload_from(item["data"]))
+
     def file_of(self, item: Item) -> JobFile:
         return JobFile(item["record"]["S"].partition("#")[2], _file_from(item["file"]["M"]))
 
@@ -283,6 +337,10 @@ _DEPENDENCIES_TOGETHER: Final = 1_000
 
 def _entry_record(number: int) -> str:
     return f"progress#{number:09d}"
+
+
+def _sent_record(name: str, number: int) -> str:
+    return f"sent#{name}#{number:08d}"
 
 
 # ── parts of a job as attributes in DynamoDB's JSON, and back ────────────────────────────────────
@@ -366,12 +424,13 @@ _REGISTRATION_SECONDS_EACH: Final = 0.01
 def claim_place(job: Job) -> tuple[str, str] | None:
     """Where the job stands in the claim index: its pool and its order there; None where nobody should look at it.
 
-    `ready`: it may be claimed now, the highest priority first, then tenants in turn, then the oldest. `wake`: something
-    is to be done at a time: a job that is due later, a lease that runs out, an ended job whose children must be told
-    (at once), a retried one whose children must be revived, or a job whose maker has died before all of those that it
-    waits for knew. `keep`: it waits for other jobs; half of its time before it expires, somebody should see to it that
-    it does not (retention.py). A job that could be claimed, and that its limit or the lack of its task keeps from
-    starting, is in a pool of its concurrency key or its task, in the order of `ready`.
+    `ready`: it may be claimed now, the highest priority first, then tenants in turn, then the oldest. `wake`:
+    something is to be done at a time: a job that is due later, a lease that runs out, an ended job whose children
+    must be told (at once), a retried one whose children must be revived, or a job whose maker has died before all
+    of those that it waits for knew. `keep`: it waits for other jobs, or for an event without a timeout; half of its
+    time before it expires, somebody should see to it that it does not (retention.py). A job that could be claimed,
+    and that its limit or the lack of its task keeps from starting, is in a pool of its concurrency key or its task,
+    in the order of `ready`.
     """
     if job.state is State.QUEUED:
         if job.reviving:
@@ -379,7 +438,7 @@ def claim_place(job: Job) -> tuple[str, str] | None:
         if job.unregistered:
             seconds = _REGISTRATION_SECONDS + job.dependency_count * _REGISTRATION_SECONDS_EACH
             return "wake", f"{utc_text(job.updated_at + seconds)}#{job.id}"
-        if job.is_waiting:
+        if job.is_waiting or job.parked:
             return "keep", f"{utc_text((job.updated_at + job.expires_at) / 2)}#{job.id}"
         if job.pool:
             return job.pool, ready_order(job)
@@ -569,6 +628,30 @@ def _set(value: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(value["SS"])
 
 
+def _wait_value(wait: Wait) -> Item:
+    value: Item = {"key": {"S": wait.key}}
+    if wait.until is not None:
+        value["until"] = {"S": utc_text(wait.until)}
+    if wait.event:
+        value["event"] = {"S": wait.event}
+    if wait.children:
+        value["children"] = {"N": str(wait.children)}
+    if wait.beside:
+        value["beside"] = {"L": [{"S": one} for one in wait.beside]}
+    return {"M": value}
+
+
+def _wait_from(value: Mapping[str, Any]) -> Wait:
+    kept = value["M"]
+    return Wait(
+        kept["key"]["S"],
+        utc_seconds(kept["until"]["S"]) if "until" in kept else None,
+        _text_from(kept.get("event")),
+        int(_number_from(kept.get("children"))),
+        _texts(kept["beside"]) if "beside" in kept else (),
+    )
+
+
 _text: Final = itemgetter("S")
 _true: Final = itemgetter("BOOL")
 _Field = tuple[str, str, Any, Callable[[Any], Item], Callable[[Any], Any]]
@@ -609,6 +692,14 @@ _FIELDS: Final[tuple[_Field, ...]] = (
     ("cancelled_by", "cancelled_by", None, _text_value, _text),
     ("turn", "turn", None, _time_value, _time_from),
     ("pool", "pool", "", _text_value, _text),
+    ("wait", "wait", None, _wait_value, _wait_from),
+    ("parked", "parked", False, _true_value, _true),
+    ("sent", "sent", 0, _whole_value, _whole),
+    ("unread", "unread", 0, _whole_value, _whole),
+    ("parent_id", "parent_id", None, _text_value, _text),
+    ("child_count", "child_count", 0, _whole_value, _whole),
+    ("cancel_children", "cancel_children", False, _true_value, _true),
+    ("task_version", "task_version", 1, _whole_value, _whole),
     ("unique", "unique_key", None, _text_value, _text),
     ("limit_key", "concurrency_key", None, _text_value, _text),
     ("limit", "max_concurrent", 0, _whole_value, _whole),

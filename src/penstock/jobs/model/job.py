@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, get_args
 from zlib import crc32
 
+from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.files.content import SavedFile
 from penstock.jobs.model.other_words import OF_JOBS, no_attribute
@@ -61,6 +64,20 @@ class JobRequeued(PenstockError):
         self.asked_by = asked_by
 
 
+class RetryIn(PenstockError):
+    """A task raises it: the attempt has failed, and the next one begins after so long. It uses up one of the retries.
+
+    `raise penstock.RetryIn(60, "the shop is closed") from error`
+    """
+
+    def __init__(self, delay: timedelta | float, reason: str = "") -> None:
+        seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+            raise BadJob(f"RetryIn takes a timedelta or a number of seconds, 0 or more, not {delay!r}.")
+        super().__init__(reason or f"the task asked for another attempt in {seconds:g} s")
+        self.seconds = float(seconds)
+
+
 @dataclass(frozen=True, slots=True)
 class Payload:
     """Arguments, a result, or a checkpoint's data: JSON, in the item itself or, when it is long, somewhere else."""
@@ -95,6 +112,28 @@ class Event(NamedTuple):
     def label(self) -> str:
         """Its type as it is shown."""
         return event_label(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a job was suspended at (workflow.py)."""
+
+    key: str
+    until: float | None = None
+    event: str = ""
+    """The name of the event that it waits for."""
+    children: int = 0
+    """How many of its children it waits for."""
+    beside: tuple[str, ...] = ()
+    """Operations of an async task that were under way beside the wait: the next attempt may begin them again."""
+
+    @property
+    def text(self) -> str:
+        """What it waits for, in words."""
+        until = "" if self.until is None else f" until {utc_text(self.until)}"
+        if self.children:
+            return f"waits for {self.children:,} of its children"
+        return f"waits for the event {self.event!r}{until}" if self.event else f"sleeps{until}"
 
 
 LIMIT_POOL: Final = "limit"
@@ -157,7 +196,7 @@ class Job:
     unregistered: bool = False
     """Not all of those have been told yet that it waits for them."""
     has_children: bool = False
-    """Jobs may wait for this one: they are told when it has ended."""
+    """Jobs may wait for this one, or its end is its parent's business: they are told when it has ended."""
     children_told: bool = False
     """It did not complete, and those that waited for it know. A retry revives them."""
     reviving: bool = False
@@ -166,6 +205,22 @@ class Job:
     """Its place among the ready jobs of its priority, where that is not its `run_at` (store/turns.py)."""
     pool: str = ""
     """Where it waits while nobody here could start it, instead of among the ready jobs: LIMIT_POOL or TASK_POOL."""
+    wait: Wait | None = None
+    """What it was last suspended at."""
+    parked: bool = False
+    """It waits for an event, for as long as that takes."""
+    sent: int = 0
+    """How many events have been sent to it."""
+    unread: int = 0
+    """How many of them it has not taken."""
+    parent_id: str | None = None
+    """The job whose task has made this one with `ctx.enqueue`. It is told when this one has ended."""
+    child_count: int = 0
+    """How many jobs its task has made so; `store.workflows.children(job.id)` reads their ids."""
+    cancel_children: bool = False
+    """Who cancelled it wants its children cancelled too."""
+    task_version: int = 1
+    """The version of the task when the job first started."""
     unique_key: str | None = None
     concurrency_key: str | None = None
     max_concurrent: int = 0
@@ -197,6 +252,15 @@ class Job:
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_attribute(self, name, OF_JOBS)
+
+
+class JobFailed(PenstockError):
+    """The job that was waited for has failed or was cancelled; `job` says why."""
+
+    def __init__(self, job: Job) -> None:
+        reason = job.cancel_reason if job.error is None else f"{job.error.kind}: {job.error.message}"
+        super().__init__(f"{job.id} is {job.state}{': ' + reason if reason else ''}")
+        self.job = job
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +370,7 @@ _NAME_BYTES: Final = 200
 _NOT_IN_NAMES: Final = frozenset("/\\#" + "".join(map(chr, range(32))))
 _KEY_BYTES: Final = 1_000
 _FULL: Final = 100.0
-_LATEST: Final = 32_503_680_000.0
+LATEST: Final = 32_503_680_000.0
 """The year 3000: a run_at after it is in milliseconds, or a mistake."""
 
 
@@ -336,6 +400,7 @@ class NewJob:
     depends_on: tuple[str, ...] = ()
     depends_on_policy: DependsOnPolicy = ALL_COMPLETED
     id: str | None = None
+    parent_id: str | None = None
 
 
 def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
@@ -359,6 +424,8 @@ def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
         waiting_for=frozenset(new.depends_on),
         depends_on_policy=new.depends_on_policy,
         unregistered=bool(new.depends_on),
+        parent_id=new.parent_id,
+        has_children=new.parent_id is not None,
         unique_key=new.unique_key,
         concurrency_key=new.concurrency_key,
         max_concurrent=new.max_concurrent if new.concurrency_key is not None else 0,
@@ -420,7 +487,7 @@ def check_new(new: NewJob) -> None:
     if new.idempotency_key is not None or new.unique_key is not None or new.concurrency_key is not None:
         _check_keys(new)
     run_at = new.run_at
-    if run_at is not None and (not isinstance(run_at, int | float) or not 0 <= run_at <= _LATEST):
+    if run_at is not None and (not isinstance(run_at, int | float) or not 0 <= run_at <= LATEST):
         raise BadJob(f"run_at is a time in seconds since 1970, up to the year 3000, not {run_at!r}.")
 
 

@@ -49,6 +49,9 @@ TRANSITIONS: Final = (
     ),
     Transition("handed_over", (State.PROCESSING,), State.QUEUED, "its worker stopped, or its time was up"),
     Transition("retrying", (State.PROCESSING,), State.QUEUED, "the attempt failed; another one follows"),
+    Transition(
+        "suspended", (State.PROCESSING,), State.QUEUED, "its task sleeps, or waits for an event or its children"
+    ),
     Transition("completed", (State.PROCESSING,), State.COMPLETED, "the task returned"),
     Transition("failed", (State.PROCESSING,), State.FAILED, "the task raised, and no retry is left"),
     Transition("parked", (State.PROCESSING,), State.FAILED, "it has killed its workers too often"),

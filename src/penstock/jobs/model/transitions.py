@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock.jobs.model.job import ANY_COMPLETED, Event, Job, JobError, Payload, waiting_parts
+from penstock.jobs.model.job import ANY_COMPLETED, Event, Job, JobError, Payload, Wait, waiting_parts
 from penstock.jobs.model.state import TARGETS, BadTransition, State, target
 from penstock.leases import AbandonedLease, Lease, grant
 from penstock.stored_text import cut
@@ -60,8 +60,8 @@ def create(job: Job, args: Payload) -> ChangedJob:
     return ChangedJob(copy_with(job, {"args": args, "events": (event,)}), event)
 
 
-def start(job: Job, lease: Lease, now: float) -> ChangedJob:
-    """A worker has claimed it: it is queued, and due."""
+def start(job: Job, lease: Lease, now: float, task_version: int = 1) -> ChangedJob:
+    """A worker has claimed it: it is queued, and due. Its first start says with which version of its task it began."""
     first = now if job.started_at is None else job.started_at
     changes = {
         "lease": lease,
@@ -71,6 +71,8 @@ def start(job: Job, lease: Lease, now: float) -> ChangedJob:
         "turn": None,
         "pool": "",
     }
+    if job.started_at is None and task_version != job.task_version:
+        changes["task_version"] = task_version
     return _move(job, "started", now, changes)
 
 
@@ -107,6 +109,55 @@ def requeue(job: Job, reason: str, now: float, requeues: int | None = None) -> C
     return _move(job, "handed_over", now, changes, cut(reason, _DETAIL_CHARACTERS))
 
 
+def suspend(
+    job: Job,
+    wait: Wait,
+    now: float,
+    *,
+    is_due: bool = False,
+    waiting_for: frozenset[str] = frozenset(),
+    parts: int = 0,
+) -> ChangedJob:
+    """Its task waits, and continues when the time, an event or the end of its children makes it due.
+
+    No budget is used up: it has got here, and its worker lives. `is_due`: the event came at this moment.
+    """
+    changes = {
+        "lease": None,
+        "run_at": now if is_due or wait.until is None else max(now, wait.until),
+        "wait": wait,
+        "parked": bool(wait.event) and wait.until is None and not is_due,
+        "suspect": False,
+        "crashes": 0,
+        "requeues": 0,
+        "waiting_for": waiting_for,
+        "waiting_parts": parts,
+        "unregistered": bool(waiting_for or parts),
+    }
+    return _move(job, "suspended", now, changes, cut(f"{wait.key}: {wait.text}", _DETAIL_CHARACTERS))
+
+
+def deliver(job: Job, event: str, now: float) -> ChangedJob:
+    """An event has been sent to it: it is due now if it waits for that."""
+    changes: dict[str, Any] = {"sent": job.sent + 1, "unread": job.unread + 1}
+    waits = job.state is State.QUEUED and job.wait is not None and job.wait.event == event
+    if waits and (job.parked or job.run_at > now):
+        changes |= {"parked": False, "run_at": now}
+    return ChangedJob(_touch(job, now, changes))
+
+
+def keep_operation(job: Job, now: float, *, taken: int = 0, children: int = 0) -> ChangedJob:
+    """It got further: its operation is stored, with so many events that it takes or children that it makes by it."""
+    changes = {
+        "lease": None if job.lease is None else job.lease.renew(now),
+        "unread": job.unread - taken,
+        "child_count": job.child_count + children,
+        "crashes": 0,
+        "suspect": False,
+    }
+    return ChangedJob(_touch(job, now, changes))
+
+
 def schedule_retry(job: Job, error: JobError, at: float, now: float) -> ChangedJob:
     """The attempt failed; the next one begins at `at`."""
     error = _shorten(error)
@@ -115,6 +166,7 @@ def schedule_retry(job: Job, error: JobError, at: float, now: float) -> ChangedJ
         "run_at": min(max(now, at), now + _LONGEST_DELAY_SECONDS),  # also where `at` is no number
         "failures": job.failures + 1,
         "error": error,
+        "wait": None,
         "suspect": False,  # it has run to an end, and its worker lives
     }
     return _move(job, "retrying", now, changes, cut(f"{error.kind}: {error.message}", _DETAIL_CHARACTERS))
@@ -130,17 +182,28 @@ def fail(job: Job, error: JobError, now: float) -> ChangedJob:
     return _end(job, "failed", now, {"failures": job.failures + 1, "error": error}, detail)
 
 
-def cancel(job: Job, reason: str, now: float, cancelled_by: str | None = None) -> ChangedJob:
+def cancel(
+    job: Job, reason: str, now: float, cancelled_by: str | None = None, *, cancel_children: bool = False
+) -> ChangedJob:
     """`cancelled_by` is the job that did not complete and that this one depends on, if that is why."""
     reason = cut(reason, _DETAIL_CHARACTERS)
     changes = {"cancel_reason": reason, "cancelled_by": cancelled_by, "reviving": False, "pool": ""}
+    changes |= _cancel_children(job, cancel_children)
     return _end(job, "cancelled", now, changes, reason)
 
 
-def request_cancel(job: Job, reason: str, now: float) -> ChangedJob:
+def request_cancel(job: Job, reason: str, now: float, *, cancel_children: bool = False) -> ChangedJob:
     """Its worker is told at its next report."""
     reason = cut(reason, _DETAIL_CHARACTERS)
-    return _add_event(job, "cancel_asked", now, "", reason, {"cancel_reason": reason})
+    changes = {"cancel_reason": reason, **_cancel_children(job, cancel_children)}
+    return _add_event(job, "cancel_asked", now, "", reason, changes)
+
+
+def _cancel_children(job: Job, wanted: bool) -> dict[str, Any]:
+    """Whoever settles its end cancels them."""
+    if not job.child_count or not (wanted or job.cancel_children):
+        return {}
+    return {"cancel_children": True, "has_children": True}
 
 
 def retry(job: Job, now: float) -> ChangedJob:
@@ -153,6 +216,7 @@ def retry(job: Job, now: float) -> ChangedJob:
         "requeues": 0,
         "ended_at": None,
         "cancel_reason": None,
+        "wait": None,
     }
     return _move(job, "retried", now, {**changes, **_revive_children(job)})
 
@@ -247,7 +311,8 @@ def finish_registration(job: Job, completed: frozenset[str], now: float, *, wait
 
     `waits`: there are some, in records of their own.
     """
-    is_enough = bool(completed) and job.depends_on_policy == ANY_COMPLETED
+    is_gathering = job.wait is not None and job.wait.children > 0
+    is_enough = bool(completed) and job.depends_on_policy == ANY_COMPLETED and not is_gathering
     rest = frozenset() if is_enough else job.waiting_for - completed
     return _wait_for(job, rest, now, {"unregistered": False, "waiting_parts": job.waiting_parts if waits else 0})
 
@@ -292,6 +357,7 @@ def _shorten(error: JobError) -> JobError:
 
 def _end(job: Job, event: str, now: float, changes: dict[str, Any], detail: str = "", owner: str = "") -> ChangedJob:
     changes["lease"] = None
+    changes["parked"] = False
     changes["ended_at"] = max(now, job.updated_at)
     return _move(job, event, now, changes, detail, owner)
 

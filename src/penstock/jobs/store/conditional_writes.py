@@ -121,6 +121,14 @@ class JobWriter:
             return False
         return True
 
+    def creation(self, created: ChangedJob) -> Action:
+        """What makes a job that has no records beside it, as a part of another job's transaction."""
+        return {"Put": self._prepare(created, self._unless_there(), (), ()).request}
+
+    def put_once(self, record: Record) -> Action:
+        """What puts a record that is not there yet, as a part of a transaction."""
+        return {"Put": {"TableName": record.table, "Item": record.item, **self._unless_there()}}
+
     def _together(self, prepared: list[_PreparedWrite]) -> list[bool]:
         answers = self._db.execute_together([(one.operation, one.request) for one in prepared])
         return [self._is_written(one, answer) for one, answer in zip(prepared, answers, strict=True)]

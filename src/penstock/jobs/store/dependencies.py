@@ -14,6 +14,8 @@
 6. A job that depends on many has their ids in records of its own, and those that it waits for in others, by a hash of
    the id. Telling takes the id out of one of these; only whoever empties one looks at the others, and whoever finds
    nothing left writes the main record. So the writes of that do not grow with their number.
+7. A job that waits for its own children (workflows.py) waits as with `all_ended`. Each child names it, and tells it by
+   that: it is in no list of theirs.
 """
 
 from __future__ import annotations
@@ -32,12 +34,13 @@ from penstock.jobs.model.job import (
     ANY_COMPLETED,
     INLINE_DEPENDENCIES,
     BadJob,
+    DependsOnPolicy,
     Job,
     JobNotFound,
     waiting_part,
     waiting_parts,
 )
-from penstock.jobs.model.state import State
+from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.model.transitions import ChangedJob
 from penstock.jobs.store.conditional_writes import Guarded, JobWriter
 from penstock.jobs.store.queries import BATCH_KEYS, JobReader
@@ -95,9 +98,9 @@ class Dependencies:
             return replace(job, depends_on=ids), []
         parts = waiting_parts(len(ids)) if job.waiting_for else 0
         stored = replace(job, depends_on=(), waiting_for=frozenset(), dependency_count=len(ids), waiting_parts=parts)
-        return stored, [*self._store.layout.dependencies(job, ids), *self._waiting_records(stored, job.waiting_for)]
+        return stored, [*self._store.layout.dependencies(job, ids), *self.waiting_records(stored, job.waiting_for)]
 
-    def _waiting_records(self, job: Job, ids: Iterable[str]) -> list[Record]:
+    def waiting_records(self, job: Job, ids: Iterable[str]) -> list[Record]:
         parts = _by_part(ids, job.waiting_parts)
         return [self._store.layout.waiting(job, part, parts.get(part, ())) for part in range(job.waiting_parts)]
 
@@ -123,7 +126,7 @@ class Dependencies:
     def register(self, job: Job) -> Job:
         """Writes the job into the lists of those it waits for (2); the job as it is then."""
         completed = self._register_all(job)
-        is_enough = bool(completed) and job.depends_on_policy == ANY_COMPLETED
+        is_enough = bool(completed) and _policy(job) == ANY_COMPLETED
         if job.waiting_parts and not is_enough:
             self._stop_waiting(job, completed)
 
@@ -172,8 +175,9 @@ class Dependencies:
     def _register_batch(self, job: Job, parents: Sequence[Job]) -> list[Job]:
         """Those of the parents that have ended, as they are now. One that may be retried knows the job all the same."""
         now, child = self._now(), self._store.layout.child
-        ended = [parent for parent in parents if parent.state is State.COMPLETED]
-        others = [parent for parent in parents if parent.state is not State.COMPLETED]
+        # Its own children know it (7).
+        ended = [one for one in parents if one.is_terminal and (one.state is State.COMPLETED or _is_child(one, job))]
+        others = [one for one in parents if one.state is not State.COMPLETED and not _is_child(one, job)]
         if len(others) > 1:
             with suppress(JobNotFound):
                 others = [one if one.is_terminal else self._store.keep_longer(one) for one in others]
@@ -208,8 +212,10 @@ class Dependencies:
     # ── telling ──────────────────────────────────────────────────────────────────────────────────
 
     def _tell_children(self, job: Job) -> None:
-        for item in list(self._reader.pages(self._store.layout.children(job.id))):
-            if not self._tell(self._store.layout.child_of(item), job):
+        if job.cancel_children:
+            self._cancel_own_children(job)
+        for child_id in self._who_waits(job):
+            if not self._tell(child_id, job):
                 return
 
         def change(current: Job) -> ChangedJob:
@@ -220,6 +226,17 @@ class Dependencies:
 
         with suppress(_Settled, JobNotFound):
             self._store.change(job, change)
+
+    def _who_waits(self, job: Job) -> list[str]:
+        """Those who may wait for it, its parent among them (7)."""
+        listed = [self._store.layout.child_of(item) for item in self._reader.pages(self._store.layout.children(job.id))]
+        return listed if job.parent_id is None else [*listed, job.parent_id]
+
+    def _cancel_own_children(self, job: Job) -> None:
+        """Cancels the jobs that its task has made, and theirs: who cancelled it has asked for that."""
+        for child in self._store.workflows.made(job.id):
+            with suppress(BadTransition, JobNotFound):  # it has ended
+                self._store.cancel(child.id, f"{job.id}, which made it, was cancelled", cancel_children=True)
 
     def _tell(self, child_id: str, parent: Job) -> bool:
         """Tells one child how the parent has ended; False if the parent has been retried meanwhile (5)."""
@@ -261,9 +278,9 @@ class Dependencies:
                 raise _Settled(child)
             if len(child.waiting_for) > 1:
                 return transitions.end_parent(child, parent_id, now)
-        if state is State.COMPLETED or child.depends_on_policy == ALL_ENDED:
+        if state is State.COMPLETED or _policy(child) == ALL_ENDED:
             return transitions.end_waiting(child, now)
-        which = "which it waits for" if child.depends_on_policy == ALL_COMPLETED else "the last that it waited for"
+        which = "which it waits for" if _policy(child) == ALL_COMPLETED else "the last that it waited for"
         return transitions.cancel(child, f"{parent_id}, {which}, is {state or 'gone'}", now, cancelled_by=parent_id)
 
     def _stop_waiting(self, job: Job, ids: Collection[str], checks: Sequence[Action] = ()) -> None:
@@ -325,7 +342,7 @@ class Dependencies:
         """Revives those that were cancelled because of the job, which is queued again (4)."""
         revived: list[Job] = []
         contention = Contention(job.id)
-        children = [self._store.layout.child_of(one) for one in self._reader.pages(self._store.layout.children(job.id))]
+        children = self._who_waits(job)
         while children:
             try:
                 revived += self._revive(children[-1], job)
@@ -351,8 +368,9 @@ class Dependencies:
         """The child, if it has been revived. Raises Guarded if the parent has changed."""
         try:
             child = self._store.get(child_id)
-            if child.state is State.QUEUED and child.is_waiting and child.depends_on_policy != ALL_COMPLETED:
-                self._wait_again(child, parent)
+            if child.state is State.QUEUED and child.is_waiting and _policy(child) != ALL_COMPLETED:
+                if _is_gathering(child) == _is_child(parent, child):
+                    self._wait_again(child, parent)
             elif _is_cancelled_by(child, parent):
                 return [self._revive_cancelled(self._store.keep_longer(child), parent)]
         except _Settled as settled:
@@ -369,7 +387,7 @@ class Dependencies:
             if not _is_cancelled_by(current, parent):
                 raise _Settled(current)
             changed = transitions.revive(current, parent.id, self._now())
-            records[:] = self._waiting_records(changed.job, self.depends_on(current))
+            records[:] = self.waiting_records(changed.job, self.depends_on(current))
             return changed
 
         def refuse(current: Job) -> ChangedJob:
@@ -405,8 +423,21 @@ class Dependencies:
 def _decides(child: Job, state: State | None) -> bool:
     """Whether one end of a parent decides whether the child begins, whatever becomes of the others."""
     if state is State.COMPLETED:
-        return child.depends_on_policy == ANY_COMPLETED
-    return child.depends_on_policy == ALL_COMPLETED
+        return _policy(child) == ANY_COMPLETED
+    return _policy(child) == ALL_COMPLETED
+
+
+def _is_child(job: Job, of: Job) -> bool:
+    return job.parent_id == of.id
+
+
+def _is_gathering(job: Job) -> bool:
+    """Whether what it waits for are its own children (7): it has run, and was suspended there."""
+    return job.wait is not None and job.wait.children > 0
+
+
+def _policy(job: Job) -> DependsOnPolicy:
+    return ALL_ENDED if _is_gathering(job) else job.depends_on_policy
 
 
 def _is_cancelled_by(child: Job, parent: Job) -> bool:

@@ -208,7 +208,7 @@ class JobReader:
             shard = self._choose_shard(queue, shard, pools, limit)
             shares[shard] = limit
         of_tasks = [self._pool(task_pool(queue, task), share) for task in tasks]
-        woken = [self._pool(f"{queue}#wake#{one}", share) for one in shards] if wake else []
+        woken = [self._due_pool(f"{queue}#wake#{one}", share, now) for one in shards] if wake else []
         due = [[found for found in some if _time_of(found[0]) <= now] for some in woken]
         if shard is not None and wake and due[shard]:
             due = [due[shard]]
@@ -332,6 +332,11 @@ class JobReader:
         order = self._layout.claim_index.order
         items = self._db.execute("Query", {**self._pool_query(partition), "Limit": limit})["Items"]
         return [(item[order]["S"], {name: item[name] for name in self._key_names}) for item in items]
+
+    def _due_pool(self, partition: str, limit: int, now: float) -> list[tuple[str, Item]]:
+        """The same of a pool in the order of time: of any number that wait, one is read while nothing is due."""
+        first = self._pool(partition, 1)
+        return self._pool(partition, limit) if first and limit > 1 and _time_of(first[0][0]) <= now else first
 
     def _pool_query(self, partition: str) -> dict[str, Any]:
         index = self._layout.claim_index

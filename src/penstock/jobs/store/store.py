@@ -55,6 +55,7 @@ from penstock.jobs.store.queries import Ahead, Claimable, JobFilter, JobReader
 from penstock.jobs.store.retention import Expiry
 from penstock.jobs.store.side_items import Action, Limit, Queue, SideItems
 from penstock.jobs.store.turns import Turns
+from penstock.jobs.store.workflows import Workflows
 from penstock.leases import LeaseLost, grant
 from penstock.optimistic import Conflict, Contention
 from penstock.retry import Outage
@@ -87,8 +88,8 @@ _FILE_NAME_BYTES: Final = 1_000
 
 Ended = tuple[Job, str]
 """A job whose task has returned, and its `short_result`."""
-Candidate = tuple[Job, float]
-"""A job that may be claimed, and for how many seconds."""
+Candidate = tuple[Job, float] | tuple[Job, float, int]
+"""A job that may be claimed, for how many seconds, and the version of its task."""
 
 
 def short_result(value: object) -> str | None:
@@ -139,6 +140,7 @@ class JobStore:
         self.payloads = Payloads(db, self.layout, files)
         self._expiry = Expiry(db, self.layout, self.side_items, self._reader, self._writer, keep_seconds)
         self._dependencies = Dependencies(self, self._reader, self._writer)
+        self.workflows = Workflows(self, self._reader, self._writer, self._dependencies)
         self._looked_after: dict[str, float] = {}
         self._freed: dict[str, float] = {}
         self._blocked: dict[str, str] = {}
@@ -199,6 +201,11 @@ class JobStore:
             made.update({place: created.job for (place, created), is_new in zip(group, written, strict=True) if is_new})
         # What is more than one write, or is there already, is made as any other.
         return [(made[place], True) if place in made else self.create(new) for place, new in enumerate(news)]
+
+    def plan_creation(self, new: NewJob) -> ChangedJob | None:
+        """The new job, where making it is one write of one item."""
+        job, text = self._first_version(new)
+        return transitions.create(job, Payload(text)) if self._is_one_put(job, text) else None
 
     def _is_one_put(self, job: Job, text: str) -> bool:
         return (
@@ -362,7 +369,13 @@ class JobStore:
                 self._expiry.extend(job, now, now)
 
     def claim(
-        self, job: Job, owner: str, lease_seconds: float, *, max_crashes: int = transitions.MOST_CRASHES
+        self,
+        job: Job,
+        owner: str,
+        lease_seconds: float,
+        *,
+        max_crashes: int = transitions.MOST_CRASHES,
+        task_version: int = 1,
     ) -> Job | None:
         """The job as it is now that it is ours; None where there is nothing to claim any more.
 
@@ -377,9 +390,10 @@ class JobStore:
                 job = self._expiry.extend(job, now, now)
             if job.state is State.QUEUED:
                 # What was ready by the clock of the one who wrote it is ready: clocks differ a little.
-                if job.is_waiting or job.needs_settling or job.run_at > max(now, job.updated_at):
+                is_held_up = job.is_waiting or job.parked or job.needs_settling
+                if is_held_up or job.run_at > max(now, job.updated_at):
                     return None
-                changed = transitions.start(job, grant(job.token, owner, now, lease_seconds), now)
+                changed = transitions.start(job, grant(job.token, owner, now, lease_seconds), now, task_version)
                 guards = [] if job.concurrency_key is None else self.side_items.hold_slot(job)
                 self._writer.change(job, changed, (), guards)
             elif job.state is State.PROCESSING and job.lease is not None and job.lease.takeable_at <= now:
@@ -521,6 +535,7 @@ class JobStore:
         return (
             candidate.state is State.QUEUED
             and not candidate.is_waiting
+            and not candidate.parked
             and not candidate.needs_settling
             and candidate.run_at <= now
             and not candidate.suspect
@@ -537,7 +552,7 @@ class JobStore:
         """
         now = self.clock.now()
         wanted = [self._plan_completion(job, result, now) for job, result in ended]
-        wanted += [self._plan_start(job, owner, seconds, now) for job, seconds in candidates]
+        wanted += [self._plan_start(owner, now, *candidate) for candidate in candidates]
         pairs = [pair for pair in wanted if pair is not None]
         written = iter(self._writer.change_together(pairs) if pairs else ())
         done = [pair[1].job if pair is not None and next(written) else None for pair in wanted]
@@ -549,10 +564,12 @@ class JobStore:
         changed = transitions.complete(job, Payload(result), now)
         return None if changed.moved_out else (job, changed)
 
-    def _plan_start(self, job: Job, owner: str, lease_seconds: float, now: float) -> tuple[Job, ChangedJob] | None:
+    def _plan_start(
+        self, owner: str, now: float, job: Job, lease_seconds: float, task_version: int = 1
+    ) -> tuple[Job, ChangedJob] | None:
         if not self.is_plain(job):
             return None
-        changed = transitions.start(job, grant(job.token, owner, now, lease_seconds), now)
+        changed = transitions.start(job, grant(job.token, owner, now, lease_seconds), now, task_version)
         return None if changed.moved_out else (job, changed)
 
     def _is_one_write(self, job: Job, now: float) -> bool:
@@ -568,7 +585,7 @@ class JobStore:
     # ── what its worker writes ───────────────────────────────────────────────────────────────────
 
     def renew(self, job: Job) -> Job:
-        return self._change_held(job, transitions.renew_lease)
+        return self.change_held(job, transitions.renew_lease)
 
     def renew_together(self, jobs: Sequence[Job]) -> list[Job | None]:
         """`renew` of many with one commit; None where it was not done, and is for `renew` to do."""
@@ -617,7 +634,7 @@ class JobStore:
                 kept.append(self.layout.checkpoint(after, replace(point, at=after.updated_at)))
             return changed
 
-        return self._change_held(job, change, kept)
+        return self.change_held(job, change, kept)
 
     def _is_newer(self, job: Job, point: Checkpoint) -> bool:
         """Whether it is progress: a task may write the same checkpoint in each attempt, and then kill its worker."""
@@ -655,12 +672,12 @@ class JobStore:
             kept[:] = [self.layout.entry(after, entry), self.layout.file(after, file)]
             return changed
 
-        return self._change_held(job, change, kept)
+        return self.change_held(job, change, kept)
 
     def complete(self, job: Job, result: object = None) -> Job:
         text = to_json(result, "result")
         payload, records = self.payloads.place(job, "result", text)
-        return self._change_held(
+        return self.change_held(
             job, lambda current, now: transitions.complete(current, payload, now), records, ending=True
         )
 
@@ -672,11 +689,11 @@ class JobStore:
                 return transitions.fail(current, error, now)
             return transitions.schedule_retry(current, error, retry_at, now)
 
-        return self._change_held(job, change, ending=True)
+        return self.change_held(job, change, ending=True)
 
     def requeue(self, job: Job, reason: str, requeues: int | None = None) -> Job:
         """Gives the job back to the queue: the next worker continues it at its last checkpoint."""
-        return self._change_held(
+        return self.change_held(
             job, lambda current, now: transitions.requeue(current, reason, now, requeues), ending=True
         )
 
@@ -691,17 +708,17 @@ class JobStore:
 
     # ── what anybody may do ──────────────────────────────────────────────────────────────────────
 
-    def cancel(self, job_id: str, reason: str = "") -> Job:
+    def cancel(self, job_id: str, reason: str = "", *, cancel_children: bool = False) -> Job:
         """A queued job is cancelled now; a running one is told at its next report, a coroutine at its `await`.
 
-        Raises BadTransition.
+        With `cancel_children`, workers cancel its children too, and theirs, once it has ended. Raises BadTransition.
         """
 
         def change(current: Job) -> ChangedJob:
             now = self.clock.now()
             if current.state is State.PROCESSING:
-                return transitions.request_cancel(current, reason, now)
-            return transitions.cancel(current, reason, now)
+                return transitions.request_cancel(current, reason, now, cancel_children=cancel_children)
+            return transitions.cancel(current, reason, now, cancel_children=cancel_children)
 
         job = self.change(self.get(job_id), change, ending=True)
         if job.lease is not None:
@@ -766,7 +783,15 @@ class JobStore:
 
     # ── how changes are made ─────────────────────────────────────────────────────────────────────
 
-    def _change_held(self, job: Job, change: Any, records: Iterable[Record] = (), *, ending: bool = False) -> Job:
+    def change_held(
+        self,
+        job: Job,
+        change: Any,
+        records: Iterable[Record] = (),
+        *,
+        ending: bool = False,
+        checks: Sequence[Action] = (),
+    ) -> Job:
         """A change by the job's holder (2)."""
 
         def check_and_change(current: Job) -> ChangedJob:
@@ -776,7 +801,7 @@ class JobStore:
             changed: ChangedJob = change(current, self.clock.now())
             return changed
 
-        return self.change(job, check_and_change, records, ending=ending)
+        return self.change(job, check_and_change, records, ending=ending, checks=checks)
 
     def change(
         self,

@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from penstock.errors import PenstockError
 from penstock.jobs.context import Attempt
-from penstock.jobs.model.job import Job, JobCancelled, JobError, JobRequeued
+from penstock.jobs.model.job import Job, JobCancelled, JobError, JobRequeued, RetryIn
 from penstock.jobs.model.transitions import MOST_REQUEUES
+from penstock.jobs.model.workflow import JobSuspended, SuspensionCaught, WorkflowChanged
 from penstock.jobs.store.patience import is_outage
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import BadArguments, Task
@@ -33,8 +34,13 @@ _NO_CHECKPOINT: Final = (
 )
 _TOO_MANY_REQUEUES: Final = (
     f"it asked to be requeued {MOST_REQUEUES + 1} times without a new checkpoint (MOST_REQUEUES is {MOST_REQUEUES}). "
-    "Call ctx.checkpoint(…) when it gets further; to wait for something, enqueue a job with a delay."
+    "Call ctx.checkpoint(…) when it gets further; to wait for something, ctx.sleep(…)."
 )
+
+_SOON_SECONDS: Final = 2.0
+"""A wait that is over so soon may be over before the next poll."""
+_HOPELESS: Final = (BadArguments, WorkflowChanged, SuspensionCaught)
+"""What the next attempt would meet as well."""
 
 
 class RequeueLimit(PenstockError):
@@ -49,12 +55,14 @@ class Counts:
     failed: int = 0
     retried: int = 0
     requeued: int = 0
+    suspended: int = 0
     cancelled: int = 0
     lost: int = 0
 
     @property
     def total(self) -> int:
-        return self.completed + self.failed + self.retried + self.requeued + self.cancelled + self.lost
+        ended = self.completed + self.failed + self.cancelled
+        return ended + self.retried + self.requeued + self.suspended + self.lost
 
 
 class Outcomes:
@@ -90,8 +98,11 @@ class Outcomes:
         """The task has raised this: it is retried, or has failed."""
         retries = task.settings.retries
         failures = attempt.job.failures
-        is_retried = retries.allows(error, failures) and not isinstance(error, BadArguments)
-        at = self._store.clock.now() + retries.delay(failures) if is_retried else None
+        is_retried = retries.allows(error, failures) and not isinstance(error, _HOPELESS)
+        delay = retries.delay(failures) if is_retried else 0.0
+        if isinstance(error, RetryIn):  # it asks for it: whatever the policy says of its kind of error
+            is_retried, delay = failures < retries.times, error.seconds
+        at = self._store.clock.now() + delay if is_retried else None
         stored = job_error(error)
         how = "failed" if at is None else "retried"
         self.end(attempt, how, lambda job: self._store.fail(job, stored, retry_at=at))
@@ -107,6 +118,10 @@ class Outcomes:
             self.store_failure(attempt, task, RequeueLimit(_TOO_MANY_REQUEUES))
         else:
             self.end(attempt, "requeued", lambda job: self._store.requeue(job, str(requeue), requeues))
+
+    def store_suspension(self, attempt: Attempt, suspended: JobSuspended) -> None:
+        """The task waits, and goes on when that is over."""
+        self.end(attempt, "suspended", lambda job: self._store.workflows.suspend(job, suspended))
 
     def count_lost(self, attempt: Attempt, lost: LeaseLost) -> None:
         """Another worker has the job now, or may take it."""
@@ -148,7 +163,8 @@ class Outcomes:
         if job.concurrency_key is not None:  # a job that waited for its slot may be ready now
             self.blocked.pop(job.concurrency_key, None)
             self._wake_fetcher()
-        if job.has_children and job.is_terminal:
+        is_soon = how == "suspended" and job.run_at <= self._store.clock.now() + _SOON_SECONDS
+        if is_soon or (job.has_children and job.is_terminal):
             self._wake_fetcher()
         try:
             self._on_end(job, how)

@@ -27,6 +27,7 @@ from penstock.jobs.context import CALL_AGAIN, Attempt, JobContext
 from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
 from penstock.jobs.model.json_text import from_json
 from penstock.jobs.model.state import State
+from penstock.jobs.model.workflow import JobSuspended
 from penstock.jobs.store.patience import PatientDatabase, is_outage, patient
 from penstock.jobs.store.store import LimitReached, short_result
 from penstock.jobs.tasks import Task
@@ -308,6 +309,8 @@ class Worker:
                     "%s wants the task %r, which this app does not have; it is left to others.", job.id, job.task
                 )
             return "leave"
+        if job.task_version > self.app.tasks[job.task].settings.version:
+            return "later"  # it began with newer code than this worker's
         if job.attempt and any(attempt.id == job.id for attempt in (*self._attempts, *self._outcomes.abandoned)):
             return "later"  # its function still runs here, or it is about to be given back (A)
         if job.state is State.PROCESSING and not self._peers.may_take(job):
@@ -377,7 +380,13 @@ class Worker:
             if self._verdict(candidate) == "limit" and self._store.set_aside_limited([candidate]):
                 return None
             settings, asked_at = task.settings, time.monotonic()
-            job = self._store.claim(candidate, self.name, settings.lease_seconds, max_crashes=settings.max_crashes)
+            job = self._store.claim(
+                candidate,
+                self.name,
+                settings.lease_seconds,
+                max_crashes=settings.max_crashes,
+                task_version=settings.version,
+            )
             if job is None:
                 self.fetcher.note_refused(1)
                 return None
@@ -391,6 +400,7 @@ class Worker:
 
     def _new_attempt(self, job: Job, asked_at: float) -> Attempt:
         attempt = Attempt(self._store, job, asked_at)
+        attempt.wake = self.fetcher.wake
         self._attempts[attempt] = None
         return attempt
 
@@ -450,6 +460,8 @@ class Worker:
     def _store_raised(self, attempt: Attempt, task: Task[Any, Any], error: BaseException) -> None:
         if isinstance(error, asyncio.CancelledError):
             error = attempt.reason_to_end() or error
+        if isinstance(error, BaseExceptionGroup) and error.split(JobSuspended)[1] is None:
+            error = attempt.suspended or error  # by a TaskGroup
         if isinstance(error, TypeError):
             error = self._bad_arguments(attempt, task) or error
         match error:
@@ -459,6 +471,8 @@ class Worker:
                 self._outcomes.end(attempt, "cancelled", self._store.end_cancelled)
             case JobRequeued():
                 self._outcomes.store_requeue(attempt, task, error)
+            case JobSuspended():
+                self._outcomes.store_suspension(attempt, error)
             case _:
                 self._outcomes.store_failure(attempt, task, error)
 
@@ -476,6 +490,7 @@ class Worker:
 
     def _end_returned(self, attempt: Attempt, value: Any, following: _Next) -> None:
         """Ends the job, with the next ones claimed by the same commit; or leaves it to be ended with them."""
+        attempt.check_returned()
         result = None if attempt.lost is not None else short_result(value)
         if result is None:
             with self._gate:
@@ -520,7 +535,7 @@ class Worker:
     def _complete_and_claim(
         self, returned: list[Returned], candidates: list[Job]
     ) -> tuple[list[Job | None], list[Job | None]]:
-        tasks = self.app.tasks
+        found = [(job, self.app.tasks[job.task].settings) for job in candidates]
         try:
             with ExitStack() as stack:
                 stack.enter_context(patient(self._wait))
@@ -528,7 +543,7 @@ class Worker:
                     stack.enter_context(one.attempt.lock)
                 ended, claimed = self._store.complete_and_claim(
                     [(one.attempt.job, one.result) for one in returned],
-                    [(job, tasks[job.task].settings.lease_seconds) for job in candidates],
+                    [(job, settings.lease_seconds, settings.version) for job, settings in found],
                     self.name,
                 )
                 for one, job in zip(returned, ended, strict=True):

@@ -21,6 +21,7 @@ from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayo
 from penstock.jobs.layouts.layout import ClaimIndex, Item, Listing, ReadCall
 from penstock.jobs.model.job import BadJob, Checkpoint, History, Job
 from penstock.jobs.model.state import State
+from penstock.jobs.model.workflow import Operation, SentEvent
 from penstock.jobs.sources import JobSource, StoreSource, TableDescription
 from penstock.jobs.store.store import JobStore
 from penstock.systems.delphi import tables
@@ -119,6 +120,12 @@ class QueueLayout(CollectionLayout):
     def child_of(self, item: Item) -> str:
         return super().child_of(_ours(item))
 
+    def operation_of(self, item: Item) -> Operation:
+        return super().operation_of(_ours(item))
+
+    def sent_of(self, item: Item) -> SentEvent:
+        return super().sent_of(_ours(item))
+
     def history(self, items: list[Item]) -> History | None:
         return super().history([_ours(item) for item in items])
 
@@ -141,8 +148,8 @@ class QueueLayout(CollectionLayout):
     def entries(self, job_id: str, after: int) -> ReadCall:
         return self._records(job_id, f"progress#{after + 1:09d}", "progress#~")
 
-    def children(self, job_id: str) -> ReadCall:
-        return self._records(job_id, "child#", "child#~")
+    def records(self, job_id: str, prefix: str) -> ReadCall:
+        return self._records(job_id, prefix, f"{prefix}~")
 
     def _records(self, job_id: str, first: str = " ", last: str = "~") -> ReadCall:
         request: dict[str, Any] = {

@@ -133,7 +133,7 @@ class Stretch:
 
 _BEGINS: Final = frozenset({"started", "taken_over"})
 _QUEUED_AGAIN: Final = frozenset({"retried", "revived"})
-_ENDS: Final = frozenset({"handed_over", "retrying", "completed", "failed", "parked", "cancelled"})
+_ENDS: Final = frozenset({"handed_over", "suspended", "retrying", "completed", "failed", "parked", "cancelled"})
 
 
 def stretches(job: Job, events: Sequence[Event], now: float) -> list[Stretch]:
