@@ -39,6 +39,7 @@ from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import MOST_CRASHES
 from penstock.jobs.store.patience import ask_until
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
+from penstock.jobs.task_defaults import Key, TaskDefaults
 from penstock.jobs.tasks import Task, TaskSettings
 from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.retry import Backoff, RetryPolicy
@@ -102,6 +103,12 @@ class App:
         time_limit_seconds: float | None = None,
         soft_time_limit_seconds: float | None = None,
         max_crashes: int = MOST_CRASHES,
+        unique_key: Key | None = None,
+        concurrency_key: Key | None = None,
+        max_concurrent: int | None = None,
+        rate: str | None = None,
+        rate_key: Key | None = None,
+        tenant: Key | None = None,
         cron: str | None = None,
         timezone: str = "UTC",
         cron_args: Mapping[str, Any] | None = None,
@@ -111,6 +118,11 @@ class App:
 
         A first parameter that is named `ctx`, or annotated as a JobContext, is given the context; that of an
         `async def` is an AsyncJobContext.
+
+        `rate`: how often its jobs may start, on all workers together ("10/s", "100/m burst 20"); those with one
+        `rate_key` share it, else all of the task. At most `max_concurrent` with one `concurrency_key` run at once, else
+        of the task; of those with one `unique_key`, one has not ended; `tenant` is whose turn it is. These keys are
+        texts with parameters' names ("{project}") or functions of the arguments (lambda project: project).
 
         A job that has killed `max_crashes` workers while it ran alone, without a newer checkpoint, has failed.
         `cron` also enqueues it by the clock of `timezone`, once for each time whatever the number of workers. In an
@@ -128,6 +140,7 @@ class App:
         settings = TaskSettings(
             queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds, max_crashes
         )
+        defaults = TaskDefaults(unique_key, concurrency_key, max_concurrent, rate, rate_key, tenant)
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
         if self._keep_seconds < _LEASES_KEPT * lease_seconds:
             raise PenstockError(
@@ -136,7 +149,7 @@ class App:
             )
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
-            task: Task[Any, Any] = Task(name or function.__name__, function, settings, self)
+            task: Task[Any, Any] = Task(name or function.__name__, function, settings, self, None, defaults)
             if task.name in self.tasks:
                 raise PenstockError(f"There are two tasks named {task.name}: give one of them another name.")
             if cron is not None:
