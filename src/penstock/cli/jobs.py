@@ -682,6 +682,7 @@ def job_form(job: Job, store: JobStore | None = None, *, payloads: bool = False)
         "state": job.state.value,
         "queue": job.queue,
         "tenant": job.tenant,
+        "schedule": job.schedule or None,
         "priority": job.priority,
         "progress": job.progress,
         "step": job.step,

@@ -37,6 +37,7 @@ from penstock.jobs.model.json_text import to_json
 from penstock.jobs.model.other_words import OF_APPS, no_attribute, with_hints
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import MOST_CRASHES
+from penstock.jobs.schedules import Schedules
 from penstock.jobs.store.patience import ask_until
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
 from penstock.jobs.task_defaults import Key, TaskDefaults
@@ -86,7 +87,8 @@ class App:
         self._store: JobStore | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self.tasks: dict[str, Task[Any, Any]] = {}
-        self.schedules: dict[str, Schedule] = {}
+        self.schedules = Schedules(lambda: self.store, self.tasks)
+        """Tasks that are enqueued by the clock: create, change, pause, resume, run, delete, list."""
         self._listeners: list[Callable[[], None]] = []
 
     # ── tasks ────────────────────────────────────────────────────────────────────────────────────
@@ -155,7 +157,7 @@ class App:
             if cron is not None:
                 schedule = Schedule.parse(task.name, cron, timezone, arguments=cron_args, overlaps=cron_overlap)
                 _check_arguments(task, schedule)
-                self.schedules[task.name] = schedule
+                self.schedules.declared[task.name] = schedule
             self.tasks[task.name] = task
             return task
 

@@ -74,7 +74,7 @@ class BoundDefaults:
         """The fields of a job with these arguments that its options do not name. Raises BadJob."""
         known = {**self.arguments, **arguments}
         made = {what: make(known) for what, make in self.makers.items() if what not in options}
-        given = {what: key for what, key in made.items() if key is not None}
+        given: dict[str, Any] = {what: key for what, key in made.items() if key is not None}
         if self.rate:
             given["rate"] = self.rate
         if self.max_concurrent is not None and "max_concurrent" not in options:

@@ -433,9 +433,12 @@ def check_new(new: NewJob) -> None:
         _check_whole("max_concurrent", new.max_concurrent, 1, MOST_SLOTS)
     if new.depends_on or new.depends_on_policy != ALL_COMPLETED:
         _check_depends_on(new)
-    if new.idempotency_key is not None or new.unique_key is not None:
-        _check_keys(new)
-    elif new.concurrency_key is not None or new.rate_key is not None:
+    if (
+        new.idempotency_key is not None
+        or new.unique_key is not None
+        or new.concurrency_key is not None
+        or new.rate_key is not None
+    ):
         _check_keys(new)
     run_at = new.run_at
     if run_at is not None and (not isinstance(run_at, int | float) or not 0 <= run_at <= _LATEST):
@@ -466,7 +469,9 @@ def _check_keys(new: NewJob) -> None:
         if key is not None and (not isinstance(key, str) or not 1 <= _bytes(key) <= _KEY_BYTES):
             raise BadJob(f"{what} is text of 1 to {_KEY_BYTES:,} bytes, not {str(key)[:100]!r}.")
     if new.rate_key is not None and not new.rate:
-        raise BadJob(f"{new.task}: rate_key says which jobs share a rate, and the task has none: @app.task(rate='10/s').")
+        raise BadJob(
+            f"{new.task}: rate_key says which jobs share a rate, and the task has none: @app.task(rate='10/s')."
+        )
 
 
 def _bytes(text: str) -> int:

@@ -41,11 +41,12 @@ from penstock.jobs.worker.fetcher import (
     Verdict,
     WriteGate,
 )
-from penstock.jobs.worker.heartbeat import Heartbeat, Scheduler
+from penstock.jobs.worker.heartbeat import Heartbeat
 from penstock.jobs.worker.invocation import invocation_of
 from penstock.jobs.worker.log_context import add_to_handlers
 from penstock.jobs.worker.outcomes import Counts, Outcomes
 from penstock.jobs.worker.registry import PEERS_SECONDS, NameTaken, Peers, WorkerInfo, WorkerRegistry
+from penstock.jobs.worker.scheduler import Scheduler
 from penstock.jobs.worker.wake_up import WakeUp
 from penstock.leases import LeaseLost, new_owner
 from penstock.processes import note_stop, this_process
