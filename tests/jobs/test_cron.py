@@ -16,7 +16,6 @@ import pytest
 import penstock
 from penstock.clock import ManualClock
 from penstock.jobs.cron import BadCron, Schedule
-from penstock.jobs.worker.registry import WorkerRegistry
 from penstock.jobs.worker.worker import Worker
 
 
@@ -164,8 +163,7 @@ def test_a_running_worker_fires_by_itself(tmp_path: Path) -> None:
         thread = threading.Thread(target=worker.run)
         thread.start()
         end = time.monotonic() + 30
-        registry = WorkerRegistry(app.store.db, app.store.layout)
-        while "hourly" not in registry.firings() and time.monotonic() < end:
+        while not list(app.schedules) and time.monotonic() < end:
             time.sleep(0.02)
         clock.advance(60)
         assert ran.wait(30)
@@ -224,7 +222,7 @@ def test_arguments_of_a_schedule_are_checked_when_the_task_is_made(arguments: di
         @app.task(cron="0 * * * *", cron_args=arguments)
         def hourly(ctx: penstock.JobContext, region: str) -> None: ...
 
-    assert not app.schedules and not app.tasks
+    assert not app.schedules.declared and not app.tasks
 
 
 def test_arguments_for_a_schedule_need_one() -> None:

@@ -549,7 +549,7 @@ def send(
     try:
         value = from_json(data)
     except ValueError as error:
-        hint = f"Text is quoted, as in '\"{data[:40]}\"'" if data.isalnum() else "It is data such as '{\"by\": \"ada\"}'"
+        hint = f"Text is quoted, as in '\"{data[:40]}\"'" if data.isalnum() else 'It is data such as \'{"by": "ada"}\''
         raise click.UsageError(f"{data[:100]!r} is no JSON: {error}. {hint}.") from None
 
     def change(store: JobStore, job_id: str) -> Job:
@@ -727,6 +727,7 @@ def job_form(job: Job, store: JobStore | None = None, *, payloads: bool = False)
         "state": job.state.value,
         "queue": job.queue,
         "tenant": job.tenant,
+        "schedule": job.schedule or None,
         "priority": job.priority,
         "progress": job.progress,
         "step": job.step,

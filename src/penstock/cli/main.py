@@ -33,13 +33,14 @@ COMMANDS = {
     "files": ("penstock.cli.files", "Files in a folder or in S3: list, get, put, verify, and more."),
     "worker": ("penstock.cli.worker", "Run the jobs of an app."),
     "jobs": ("penstock.cli.jobs", "List jobs, watch them, explain them, cancel and retry them."),
+    "schedules": ("penstock.cli.schedules", "Tasks by the clock: list, create, change, pause, run, delete."),
     "demo": ("penstock.cli.demo", "Run the installed systems on an embedded database, in a minute."),
 }
 
 SECTIONS = {
     "Database": ("quickstart", "serve", "up", "backup", "repair", "heat"),
     "Tables": ("tables", "records", "files"),
-    "Jobs": ("worker", "jobs"),
+    "Jobs": ("worker", "jobs", "schedules"),
     "Systems": ("demo",),
 }
 

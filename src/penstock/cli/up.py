@@ -101,8 +101,8 @@ def command(
         place, db = _database(stack, target, app)
         endpoint = None if serve_port is None else stack.enter_context(_endpoint(db, serve_port))
         kept = app.store.files if app is not None and target is None else _files(place, files)
-        schedules = {} if app is None else app.schedules
-        source = Source(db, table=table, files=kept, schedules=schedules, definitions=wanted)
+        tasks = {} if app is None else app.tasks
+        source = Source(db, table=table, files=kept, tasks=tasks, definitions=wanted)
         dashboard = make_dashboard(source, read_only=read_only, token=token, hosts=[host, socket.gethostname(), *hosts])
         if app is not None:
             stack.enter_context(_running_worker(app))

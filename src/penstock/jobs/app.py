@@ -37,8 +37,10 @@ from penstock.jobs.model.json_text import to_json
 from penstock.jobs.model.other_words import OF_APPS, no_attribute, with_hints
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import MOST_CRASHES
+from penstock.jobs.schedules import Schedules
 from penstock.jobs.store.patience import ask_until
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
+from penstock.jobs.task_defaults import Key, TaskDefaults
 from penstock.jobs.tasks import Task, TaskSettings
 from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.retry import Backoff, RetryPolicy
@@ -76,7 +78,8 @@ class App:
         self._store: JobStore | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self.tasks: dict[str, Task[Any, Any]] = {}
-        self.schedules: dict[str, Schedule] = {}
+        self.schedules = Schedules(lambda: self.store, self.tasks)
+        """Tasks that are enqueued by the clock: create, change, pause, resume, run, delete, list."""
         self._listeners: list[Callable[[], None]] = []
 
     # ── tasks ────────────────────────────────────────────────────────────────────────────────────
@@ -94,6 +97,12 @@ class App:
         soft_time_limit_seconds: float | None = None,
         max_crashes: int = MOST_CRASHES,
         version: int = 1,
+        unique_key: Key | None = None,
+        concurrency_key: Key | None = None,
+        max_concurrent: int | None = None,
+        rate: str | None = None,
+        rate_key: Key | None = None,
+        tenant: Key | None = None,
         cron: str | None = None,
         timezone: str = "UTC",
         cron_args: Mapping[str, Any] | None = None,
@@ -103,6 +112,11 @@ class App:
 
         A first parameter that is named `ctx`, or annotated as a JobContext, is given the context; that of an
         `async def` is an AsyncJobContext.
+
+        `rate`: how often its jobs may start, on all workers together ("10/s", "100/m burst 20"); those with one
+        `rate_key` share it, else all of the task. At most `max_concurrent` with one `concurrency_key` run at once, else
+        of the task; of those with one `unique_key`, one has not ended; `tenant` is whose turn it is. These keys are
+        texts with parameters' names ("{project}") or functions of the arguments (lambda project: project).
 
         A job that has killed `max_crashes` workers while it ran alone, without a newer checkpoint, has failed. A job
         keeps the `version` that its task has when it first starts, and `ctx.version` says which one that was.
@@ -121,6 +135,7 @@ class App:
         settings = TaskSettings(
             queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds, max_crashes, version
         )
+        defaults = TaskDefaults(unique_key, concurrency_key, max_concurrent, rate, rate_key, tenant)
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
         if self._keep_seconds < _LEASES_KEPT * lease_seconds:
             raise PenstockError(
@@ -129,13 +144,13 @@ class App:
             )
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
-            task: Task[Any, Any] = Task(name or function.__name__, function, settings, self)
+            task: Task[Any, Any] = Task(name or function.__name__, function, settings, self, None, defaults)
             if task.name in self.tasks:
                 raise PenstockError(f"There are two tasks named {task.name}: give one of them another name.")
             if cron is not None:
                 schedule = Schedule.parse(task.name, cron, timezone, arguments=cron_args, overlaps=cron_overlap)
                 _check_arguments(task, schedule)
-                self.schedules[task.name] = schedule
+                self.schedules.declared[task.name] = schedule
             self.tasks[task.name] = task
             return task
 

@@ -3,7 +3,8 @@
 Minute, hour, day of the month, month, day of the week: each `*`, numbers, names (jan, mon), ranges, steps and lists.
 `L` is the last day of the month and `LW` its last weekday; `5L` is the last Friday and `1#2` the second Monday. If both
 days are given, either will do, as in every cron. `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly` are short for
-the obvious.
+the obvious. `@every 90s` (`m`, `h`, `d`) is for times that are so far apart, counted from the beginning of 1970 in UTC:
+everybody comes to the same ones.
 
 Times are those of a time zone. Where its clocks change, a schedule does as Debian's cron does:
 
@@ -53,6 +54,7 @@ _LONGEST_TEXT: Final = 1_000
 _LONGEST_GAP: Final = timedelta(hours=3)
 """What Debian's cron takes for a change to summer time; more is a clock that was set, or a zone that moved."""
 _SECOND: Final = timedelta(seconds=1)
+_LONGEST_INTERVAL: Final = timedelta(days=366)
 _DAY: Final = timedelta(days=1)
 """No zone moves by more."""
 _REACH: Final = _DAY + timedelta(hours=2)
@@ -76,6 +78,8 @@ class Schedule:
     """What its jobs are given."""
     overlaps: bool = False
     """Whether a job is enqueued while the one before has not ended."""
+    every: int = 0
+    """Seconds from one time to the next; 0 of a schedule with fields."""
 
     @classmethod
     def parse(
@@ -87,14 +91,17 @@ class Schedule:
         arguments: Mapping[str, Any] | None = None,
         overlaps: bool = False,
     ) -> Schedule:
-        fields = _checked_fields(text)
+        every = _checked_interval(text)
+        fields = "" if every else _checked_fields(text)
         _zone(timezone)
-        schedule = cls(name, text, timezone, fields, dict(arguments or {}), overlaps)
+        schedule = cls(name, text, timezone, fields, dict(arguments or {}), overlaps, every)
         schedule.after(0.0)  # what no year has is refused here
         return schedule
 
     def after(self, seconds: float) -> float:
         """The first time after `seconds`."""
+        if self.every:
+            return float((math.floor(seconds / self.every) + 1) * self.every)
         zone = _zone(self.timezone)
         at = datetime.fromtimestamp(math.floor(seconds), UTC)
         offset = _offset(zone, at)
@@ -186,6 +193,27 @@ def _next_change(zone: ZoneInfo, at: datetime, offset: timedelta) -> datetime | 
 
 
 # ── the text ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def every_text(interval: timedelta) -> str:
+    """The text of a schedule whose times are so far apart."""
+    if not isinstance(interval, timedelta) or interval % _SECOND or not _SECOND <= interval <= _LONGEST_INTERVAL:
+        raise BadCron(f"every is a timedelta of whole seconds, from one second to 366 days, not {interval!r}.")
+    return f"@every {interval // _SECOND}s"
+
+
+def _checked_interval(text: str) -> int:
+    """The seconds of `@every 90s`; 0 of any other text."""
+    if not isinstance(text, str):
+        raise BadCron(f"cron is text such as '30 6 * * mon-fri', not {text!r:.50}.")
+    word, _, rest = text.strip().lower().partition(" ")
+    if word != "@every":
+        return 0
+    found = re.fullmatch(r"(\d{1,9})([smhd])", rest.strip(), re.ASCII)
+    seconds = 0 if found is None else int(found[1]) * {"s": 1, "m": 60, "h": 3_600, "d": 86_400}[found[2]]
+    if not 1 <= seconds <= _LONGEST_INTERVAL // _SECOND:
+        raise BadCron(f"{text[:50]!r}: write @every 90s, 15m, 6h or 2d, from one second to 366 days.")
+    return seconds
 
 
 def _checked_fields(text: str) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from penstock.clock import utc_text
-from penstock.jobs.model.job import LIMIT_POOL, Job, JobNotFound
+from penstock.jobs.model.job import LIMIT_POOL, RATE_POOL, Job, JobNotFound
+from penstock.jobs.model.rate import parse_rate
 from penstock.jobs.model.state import State
 from penstock.jobs.store.queries import MOST_COUNTED, Ahead
 from penstock.jobs.store.side_items import Queue
@@ -35,6 +36,8 @@ class Surroundings:
     ahead: Ahead = field(default_factory=Ahead)
     holder_has_ended: bool = False
     """There is proof, on this machine, that the process of the worker that holds it has ended."""
+    rate_arrival: float = 0.0
+    """The theoretical arrival time of its rate key (model/rate.py)."""
     suspects: tuple[Job, ...] = ()
     """Jobs that may have killed a worker: those that run alone, and (without a lease) the first of those that wait."""
 
@@ -56,6 +59,7 @@ def gather(store: JobStore, job: Job) -> Surroundings:
         depends_on=_dependency_count(job),
         parents={parent: _state(store, parent) for parent in waiting_for[:_PARENTS_SHOWN]},
         ahead=store.count_ahead(job) if job.state is State.QUEUED else Ahead(),
+        rate_arrival=store.rates.state(job.rate_key or "").arrival if job.pool == RATE_POOL else 0.0,
         suspects=tuple(_suspects(store, job, lines)) if job.state is State.QUEUED and not job.suspect else (),
     )
 
@@ -135,6 +139,8 @@ def _waiting(job: Job, around: Surroundings) -> str:
             return f"waits for the event {job.wait.event!r}, for another {left}: {_send(job)}"
         if job.wait is not None:
             return f"sleeps for another {left}, until {utc_text(job.run_at)}"
+        if job.rate_at == job.run_at:
+            return f"waits for its rate, {job.rate} for {job.rate_key!r}: its slot is in {left}"
         if job.failures and job.error is not None:
             return f"failed ({_one_line(f'{job.error.kind}: {job.error.message}')}) and is tried again in {left}"
         return f"is due in {left}"
@@ -144,6 +150,8 @@ def _waiting(job: Job, around: Surroundings) -> str:
         are = "is" if most == 1 else "are"
         first = f"; {_many(around.ahead.of_key)} that wait for the same come first" if around.ahead.of_key else ""
         return f"waits because {most} with the concurrency key {key!r} {are} running already: {holders}{first}"
+    if job.pool == RATE_POOL:
+        return _no_worker(job, around) or _in_rate_pool(job, around)
     if job.pool == LIMIT_POOL:
         return _no_worker(job, around) or _in_pool(job, around)
     return _no_worker(job, around) or _in_line(job, around)
@@ -161,6 +169,15 @@ def _in_pool(job: Job, around: Surroundings) -> str:
         return f"is among the next with the concurrency key {key!r}, which has a free slot"
     at_once = f"of which {job.max_concurrent:,} may run at once"
     return f"waits for the concurrency key {key!r}, {at_once}: {_many(ahead)} that wait for the same come first"
+
+
+def _in_rate_pool(job: Job, around: Surroundings) -> str:
+    """How many are before it, and from that, when about it starts."""
+    rate, ahead = parse_rate(job.rate), around.ahead.of_rate
+    slot, _ = rate.next_slot(around.rate_arrival + ahead * rate.interval, around.now)
+    when = f"in about {span(slot - around.now)}" if ahead < MOST_COUNTED else f"in {span(slot - around.now)} or later"
+    first = f"{_many(ahead)} that wait for the same come first, and " if ahead else ""
+    return f"waits for its rate, {job.rate} for {job.rate_key!r}: {first}it starts {when}"
 
 
 def _no_worker(job: Job, around: Surroundings) -> str:

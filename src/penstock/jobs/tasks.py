@@ -25,6 +25,7 @@ from penstock.jobs.context import AsyncJobContext, JobContext
 from penstock.jobs.model.job import ALL_COMPLETED, DEFAULT_PRIORITY, BadJob, DependsOnPolicy, Job, NewJob, checked_name
 from penstock.jobs.model.other_words import OF_TASKS, no_attribute, with_hints
 from penstock.jobs.model.transitions import MOST_CRASHES
+from penstock.jobs.task_defaults import TaskDefaults
 from penstock.leases import DEFAULT_LEASE_SECONDS, checked_seconds
 from penstock.retry import NO_RETRIES, RetryPolicy
 
@@ -34,6 +35,7 @@ R = TypeVar("R")
 _SOFT_PART: Final = 0.9
 _LARGEST_MAX_CRASHES: Final = 1_000
 _LARGEST_VERSION: Final = 1_000_000
+_NO_DEFAULTS: Final = TaskDefaults()
 
 
 class BadArguments(PenstockError, TypeError):
@@ -88,6 +90,7 @@ class Task(Generic[P, R]):
         settings: TaskSettings,
         jobs: JobQueue,
         options: dict[str, Any] | None = None,
+        defaults: TaskDefaults = _NO_DEFAULTS,
     ) -> None:
         """`options` are fields of its jobs that are not the task's own."""
         self.name = checked_name(name, "task")
@@ -105,6 +108,12 @@ class Task(Generic[P, R]):
         self.takes_context = _takes_context(name, function, self._signature)
         """Whether its first parameter is the context: a worker gives it, and `enqueue` does not."""
         self._parameters = _parameters(name, self._signature, self.takes_context)
+        self.given = options or {}
+        """What `options` has said."""
+        self._defaults = defaults
+        self._bound = defaults.bind(name, self._signature, self.takes_context)
+        self.rate = defaults.rate or ""
+        """How often its jobs may start; "" where that is not limited."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -126,7 +135,7 @@ class Task(Generic[P, R]):
         *,
         idempotency_key: str | None = None,
         unique_key: str | None = None,
-        tenant: str = "",
+        tenant: str | None = None,
         queue: str | None = None,
         priority: int | None = None,
         run_at: datetime | None = None,
@@ -135,21 +144,25 @@ class Task(Generic[P, R]):
         depends_on_policy: DependsOnPolicy = ALL_COMPLETED,
         concurrency_key: str | None = None,
         max_concurrent: int | None = None,
+        rate_key: str | None = None,
     ) -> Task[P, R]:
         """The same task for one job: `report.options(idempotency_key="2026-11").enqueue(project="x")`.
 
         `idempotency_key`: a second job with it is the first one, as long as that is kept. `unique_key`: there is at
         most one job with it that has not ended. `depends_on`: jobs that must complete first; with the
         `depends_on_policy` "all_ended", that must end first, however, and with "any_completed", of which one must
-        complete first. `concurrency_key`: at most `max_concurrent` jobs with it (1) run at once. `run_at` is an aware
-        datetime, `delay` a timedelta or seconds.
+        complete first. `concurrency_key`: at most `max_concurrent` jobs with it (1) run at once. `rate_key`: the jobs
+        that share the task's rate. Where these are not given, the task's own are taken. `run_at` is an aware datetime,
+        `delay` a timedelta or seconds.
         """
         if isinstance(depends_on, str) or not all(isinstance(one, str) for one in depends_on):
             raise BadJob(f"depends_on is a list of the ids of other jobs, such as [job.id], not {depends_on!r:.200}.")
         if run_at is not None and delay is not None:
             raise BadJob("A job has a run_at or a delay, not both.")
-        if max_concurrent is not None and concurrency_key is None:
+        if max_concurrent is not None and concurrency_key is None and not self._has_default("concurrency_key"):
             raise BadJob("max_concurrent needs a concurrency_key, which says which jobs it limits together.")
+        if rate_key is not None and not self.rate:
+            raise BadJob(f"{self.name} has no rate: @app.task(rate='10/s', rate_key=…).")
         options = {
             "idempotency_key": idempotency_key,
             "unique_key": unique_key,
@@ -162,9 +175,13 @@ class Task(Generic[P, R]):
             "depends_on_policy": depends_on_policy,
             "concurrency_key": concurrency_key,
             "max_concurrent": max_concurrent,
+            "rate_key": rate_key,
         }
         given = {name: value for name, value in options.items() if value is not None}
-        return Task(self.name, self.function, self.settings, self._jobs, given)
+        return Task(self.name, self.function, self.settings, self._jobs, given, self._defaults)
+
+    def _has_default(self, what: str) -> bool:
+        return self._bound is not None and what in self._bound.makers
 
     if not TYPE_CHECKING:  # a checker would take every other name for an attribute
 
@@ -174,7 +191,10 @@ class Task(Generic[P, R]):
 
     def new_job(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         """The job that calls the function so; refuses arguments that it does not take."""
-        return NewJob(self.name, self._arguments(args, kwargs), **self._options)
+        arguments = self._arguments(args, kwargs)
+        if self._bound is None:
+            return NewJob(self.name, arguments, **self._options)
+        return NewJob(self.name, arguments, **{**self._bound.of_job(arguments, self.given), **self._options})
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if not args and kwargs.keys() == self._parameters:

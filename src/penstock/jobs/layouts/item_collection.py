@@ -14,8 +14,8 @@ job_…           operation#sleep:1       what its task waits or waited for, by 
 job_…           sent#approval#00000001  events that it has not taken
 job_…           sent_id#…               events that were sent with an id
 job_…           made#00000001           the ids of its children, in the order in which its task made them
-queue#default   main                    a queue's settings; likewise limit#…, unique#…, turn#…; and tenants, workers,
-                                        schedules and settings, of which there is one each
+queue#default   main                    a queue's settings; likewise limit#…, rate#…, unique#…, turn#…, schedule#…; and
+                                        tenants, workers, schedules (of 0.1) and settings, of which there is one each
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from penstock.jobs.model.job import (
     DEFAULT_PRIORITY,
     HIGHEST_PRIORITY,
     LIMIT_POOL,
+    RATE_POOL,
     TASK_POOL,
     Checkpoint,
     Entry,
@@ -424,12 +425,12 @@ _REGISTRATION_SECONDS_EACH: Final = 0.01
 def claim_place(job: Job) -> tuple[str, str] | None:
     """Where the job stands in the claim index: its pool and its order there; None where nobody should look at it.
 
-    `ready`: it may be claimed now, the highest priority first, then tenants in turn, then the oldest. `wake`:
-    something is to be done at a time: a job that is due later, a lease that runs out, an ended job whose children
-    must be told (at once), a retried one whose children must be revived, or a job whose maker has died before all
-    of those that it waits for knew. `keep`: it waits for other jobs, or for an event without a timeout; half of its
-    time before it expires, somebody should see to it that it does not (retention.py). A job that could be claimed,
-    and that its limit or the lack of its task keeps from starting, is in a pool of its concurrency key or its task,
+    `ready`: it may be claimed now, the highest priority first, then tenants in turn, then the oldest. `wake`: something
+    is to be done at a time: a job that is due later, a lease that runs out, an ended job whose children must be told
+    (at once), a retried one whose children must be revived, or a job whose maker has died before all of those that it
+    waits for knew. `keep`: it waits for other jobs, or for an event without a timeout; half of its time before it
+    expires, somebody should see to it that it does not (retention.py). A job that could be claimed, and that its limit,
+    its rate or the lack of its task keeps from starting, is in a pool of its concurrency key, its rate key or its task,
     in the order of `ready`.
     """
     if job.state is State.QUEUED:
@@ -460,6 +461,11 @@ def ready_order(job: Job) -> str:
 def limit_pool(concurrency_key: str) -> str:
     """The jobs of all queues that wait for a slot of the key. No queue's name is empty."""
     return f"#{LIMIT_POOL}#{concurrency_key}"
+
+
+def rate_pool(rate_key: str) -> str:
+    """The jobs of all queues that wait for a slot of the rate key."""
+    return f"#{RATE_POOL}#{rate_key}"
 
 
 def task_pool(queue: str, task: str) -> str:
@@ -497,6 +503,8 @@ def item_of(job: Job, shards: int) -> Item:
         pool = f"{job.queue}#{place[0]}#{shard}"
         if place[0] == LIMIT_POOL:
             pool = limit_pool(job.concurrency_key or "")
+        elif place[0] == RATE_POOL:
+            pool = rate_pool(job.rate_key or "")
         elif place[0] == TASK_POOL:
             pool = task_pool(job.queue, job.task)
         item["claim_pool"] = {"S": pool}
@@ -703,6 +711,10 @@ _FIELDS: Final[tuple[_Field, ...]] = (
     ("unique", "unique_key", None, _text_value, _text),
     ("limit_key", "concurrency_key", None, _text_value, _text),
     ("limit", "max_concurrent", 0, _whole_value, _whole),
+    ("rate_key", "rate_key", None, _text_value, _text),
+    ("rate", "rate", "", _text_value, _text),
+    ("rate_at", "rate_at", None, _time_value, _time_from),
+    ("schedule", "schedule", "", _text_value, _text),
 )
 """What a record may lack: its attribute, the job's field (tables are older than some of their names), the field's value
 where the attribute is absent, and how it is written and read.

@@ -140,6 +140,8 @@ LIMIT_POOL: Final = "limit"
 """A job waits there for a slot of its concurrency key."""
 TASK_POOL: Final = "task"
 """A job waits there for a worker that has its task."""
+RATE_POOL: Final = "rate"
+"""A job waits there for a slot of its rate key."""
 
 
 @dataclass(frozen=True)  # without slots: a changed copy is then one copy of a dict (transitions.copy_with)
@@ -204,7 +206,7 @@ class Job:
     turn: float | None = None
     """Its place among the ready jobs of its priority, where that is not its `run_at` (store/turns.py)."""
     pool: str = ""
-    """Where it waits while nobody here could start it, instead of among the ready jobs: LIMIT_POOL or TASK_POOL."""
+    """Where it waits while nobody could start it, instead of among the ready jobs: LIMIT_POOL, TASK_POOL, RATE_POOL."""
     wait: Wait | None = None
     """What it was last suspended at."""
     parked: bool = False
@@ -224,6 +226,13 @@ class Job:
     unique_key: str | None = None
     concurrency_key: str | None = None
     max_concurrent: int = 0
+    rate_key: str | None = None
+    rate: str = ""
+    """How often jobs with its rate key may start (model/rate.py)."""
+    rate_at: float | None = None
+    """The slot of its rate key that it has been given for its next attempt."""
+    schedule: str = ""
+    """The schedule that has made it."""
     started_at: float | None = None
     ended_at: float | None = None
     events: tuple[Event, ...] = ()
@@ -368,6 +377,7 @@ RESERVED: Final = frozenset({"tenants", "workers", "schedules", "settings"})
 """Items beside the jobs that have the same key as a job with such an id would."""
 _NAME_BYTES: Final = 200
 _NOT_IN_NAMES: Final = frozenset("/\\#" + "".join(map(chr, range(32))))
+_KEYS: Final = ("idempotency_key", "unique_key", "concurrency_key", "rate_key")
 _KEY_BYTES: Final = 1_000
 _FULL: Final = 100.0
 LATEST: Final = 32_503_680_000.0
@@ -397,6 +407,9 @@ class NewJob:
     unique_key: str | None = None
     concurrency_key: str | None = None
     max_concurrent: int = 1
+    rate_key: str | None = None
+    rate: str = ""
+    schedule: str = ""
     depends_on: tuple[str, ...] = ()
     depends_on_policy: DependsOnPolicy = ALL_COMPLETED
     id: str | None = None
@@ -429,6 +442,9 @@ def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
         unique_key=new.unique_key,
         concurrency_key=new.concurrency_key,
         max_concurrent=new.max_concurrent if new.concurrency_key is not None else 0,
+        rate_key=new.rate_key,
+        rate=new.rate if new.rate_key is not None else "",
+        schedule=new.schedule,
         is_new=True,
     )
 
@@ -484,7 +500,12 @@ def check_new(new: NewJob) -> None:
         _check_whole("max_concurrent", new.max_concurrent, 1, MOST_SLOTS)
     if new.depends_on or new.depends_on_policy != ALL_COMPLETED:
         _check_depends_on(new)
-    if new.idempotency_key is not None or new.unique_key is not None or new.concurrency_key is not None:
+    if (
+        new.idempotency_key is not None
+        or new.unique_key is not None
+        or new.concurrency_key is not None
+        or new.rate_key is not None
+    ):
         _check_keys(new)
     run_at = new.run_at
     if run_at is not None and (not isinstance(run_at, int | float) or not 0 <= run_at <= LATEST):
@@ -510,10 +531,14 @@ def _check_depends_on(new: NewJob) -> None:
 
 
 def _check_keys(new: NewJob) -> None:
-    for what in ("idempotency_key", "unique_key", "concurrency_key"):
+    for what in _KEYS:
         key = getattr(new, what)
         if key is not None and (not isinstance(key, str) or not 1 <= _bytes(key) <= _KEY_BYTES):
             raise BadJob(f"{what} is text of 1 to {_KEY_BYTES:,} bytes, not {str(key)[:100]!r}.")
+    if new.rate_key is not None and not new.rate:
+        raise BadJob(
+            f"{new.task}: rate_key says which jobs share a rate, and the task has none: @app.task(rate='10/s')."
+        )
 
 
 def _bytes(text: str) -> int:

@@ -70,6 +70,7 @@ def start(job: Job, lease: Lease, now: float, task_version: int = 1) -> ChangedJ
         "started_at": first,
         "turn": None,
         "pool": "",
+        "rate_at": None,
     }
     if job.started_at is None and task_version != job.task_version:
         changes["task_version"] = task_version
@@ -256,6 +257,11 @@ def finish_revival(job: Job, now: float) -> ChangedJob:
 def move_to_pool(job: Job, pool: str, now: float) -> ChangedJob:
     """It is queued and due, and waits there from now on; "" is among the ready ones."""
     return ChangedJob(_touch(job, now, {"pool": pool}))
+
+
+def give_slot(job: Job, at: float, now: float) -> ChangedJob:
+    """It may start at that time, which is a slot of its rate key; until then nobody reads it."""
+    return ChangedJob(_touch(job, now, {"pool": "", "run_at": max(at, job.run_at), "rate_at": at}))
 
 
 def extend_retention(job: Job, expires_at: int, now: float) -> ChangedJob:

@@ -19,9 +19,9 @@ from typing import Any, Final
 from penstock.client.database import Database
 from penstock.client.reads.pages import read_pages
 from penstock.clock import utc_seconds, utc_text
-from penstock.jobs.layouts.item_collection import limit_pool, ready_order, task_pool
+from penstock.jobs.layouts.item_collection import limit_pool, rate_pool, ready_order, task_pool
 from penstock.jobs.layouts.layout import Item, Layout, Listing, ReadCall
-from penstock.jobs.model.job import HIGHEST_PRIORITY, TASK_POOL, History, Job, JobNotFound, JobPage, is_id
+from penstock.jobs.model.job import HIGHEST_PRIORITY, RATE_POOL, TASK_POOL, History, Job, JobNotFound, JobPage, is_id
 from penstock.jobs.model.state import State
 
 BATCH_KEYS: Final = 100
@@ -29,6 +29,8 @@ LONGEST_PAGE: Final = 1_000
 MOST_COUNTED: Final = 1_000
 LIMIT_PREFIX: Final = "limit#"
 """Of the ids of limits' items (side_items.py): no job's id has a #."""
+RATE_PREFIX: Final = "rate#"
+"""Likewise of rate keys (rates.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Claimable:
     """There were as many as were asked for."""
     limits: tuple[str, ...] = ()
     """Concurrency keys of which a slot was released while jobs wait for it, or that should be looked at now."""
+    rates: tuple[str, ...] = ()
+    """Rate keys that have slots for jobs in their pools, now or in a moment."""
     empty_tasks: tuple[str, ...] = ()
     """Those of the tasks asked for in whose pools there was nothing."""
 
@@ -77,6 +81,8 @@ class Ahead:
     """Of these, those of a higher priority; the others are older, or their tenant's turn comes first."""
     of_key: int = 0
     """Jobs that wait before it for a slot of its concurrency key."""
+    of_rate: int = 0
+    """The same of its rate key."""
 
 
 class JobReader:
@@ -220,13 +226,15 @@ class JobReader:
         lowest = HIGHEST_PRIORITY - min((int(place.partition("#")[0]) for place in full), default=HIGHEST_PRIORITY)
         most = share * len(shards) if evenly and shard is None else limit
         ready = sorted(itertools.chain(*(pools if shard is None else [pools[shard]]), *of_tasks), key=_place)
-        due_keys, limits = self._split([key for _, key in due_now])
+        due_keys, names = self._split([key for _, key in due_now])
+        limits = [name.removeprefix(LIMIT_PREFIX) for name in names if name.startswith(LIMIT_PREFIX)]
+        rates = [name.removeprefix(RATE_PREFIX) for name in names if name.startswith(RATE_PREFIX)]
         keys = due_keys[:most] + [key for _, key in ready[:most]]
         kept = [job for job in self._jobs(keys) if job.expires_at > now]
         jobs = sorted((job for job in kept if job.priority >= lowest or not _is_ready(job)), key=claim_order)
         is_more = bool(full) or len(due_now) >= share or len(due_now) + len(ready) >= limit
         empty_tasks = tuple(task for task, some in zip(tasks, of_tasks, strict=True) if not some)
-        return Claimable(tuple(jobs), next_at, is_more, tuple(limits), empty_tasks)
+        return Claimable(tuple(jobs), next_at, is_more, tuple(limits), tuple(rates), empty_tasks)
 
     def _choose_shard(self, queue: str, wanted: int, pools: list[list[tuple[str, Item]]], limit: int) -> int:
         """The wanted shard if none is more urgent; otherwise one of those, which is then read as that one was."""
@@ -239,12 +247,10 @@ class JobReader:
         return chosen
 
     def _split(self, keys: list[Item]) -> tuple[list[Item], list[str]]:
-        """The keys of jobs, and the concurrency keys of limits, which stand in the claim index too."""
+        """The keys of jobs, and the names of limits and rate keys, which stand in the claim index too."""
         name = self._key_names[0]
-        jobs = [key for key in keys if not key[name]["S"].startswith(LIMIT_PREFIX)]
-        if len(jobs) == len(keys):
-            return jobs, []
-        return jobs, [key[name]["S"].removeprefix(LIMIT_PREFIX) for key in keys if key not in jobs]
+        names = [key[name]["S"] for key in keys if key[name]["S"].startswith((LIMIT_PREFIX, RATE_PREFIX))]
+        return ([key for key in keys if key[name]["S"] not in names] if names else keys), names
 
     def first_of_pool(self, pool: str, limit: int, now: float) -> list[Job]:
         """The jobs that come first in a pool, as many as that."""
@@ -272,6 +278,7 @@ class JobReader:
             sum(self._count(pool, order) for pool in pools),
             urgent,
             0 if key is None else self._count(limit_pool(key), order),
+            self._count(rate_pool(job.rate_key or ""), order) if job.pool == RATE_POOL else 0,
         )
 
     def _count(self, pool: str, before: str) -> int:
@@ -285,7 +292,7 @@ class JobReader:
     def find_unattended(self, queue: str, since: float, now: float) -> Iterator[Job | str]:
         """Jobs that wait for others and should be looked after now, and those that could have begun since then.
 
-        And the concurrency keys of limits that should have been looked at since.
+        And the names of limits and rate keys that should have been looked at since.
         """
         for shard in range(self._layout.shards):
             keys = itertools.chain(
@@ -294,9 +301,9 @@ class JobReader:
                 self._ready_since(f"{queue}#ready#{shard}", utc_text(since)),
             )
             while some := list(itertools.islice(keys, BATCH_KEYS)):
-                jobs, limits = self._split(some)
+                jobs, names = self._split(some)
                 yield from self._jobs(jobs)
-                yield from limits
+                yield from names
 
     def find_in_pool(self, pool: str, since: float) -> Iterator[Job]:
         """The jobs of a limit's or a task's pool that could have begun since then."""

@@ -374,6 +374,10 @@ class SideItems:
     def write(self, name: str, attributes: Item) -> None:
         self._db.execute("PutItem", {"TableName": self._table, "Item": {**self._key(name), **attributes}})
 
+    def put(self, request: dict[str, Any]) -> None:
+        """A PutItem. Raises ConditionalCheckFailedException."""
+        self._db.execute("PutItem", request)
+
     def update(
         self, name: str, expression: str, names: dict[str, str], values: Item | None = None, condition: str = ""
     ) -> Item:

@@ -45,13 +45,15 @@ from penstock.jobs.model.job import (
     is_id,
     new_id,
 )
+from penstock.jobs.model.rate import has_slot
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import Change, ChangedJob
 from penstock.jobs.store.conditional_writes import Guarded, JobWriter
 from penstock.jobs.store.dependencies import Dependencies
 from penstock.jobs.store.patience import PatientDatabase
 from penstock.jobs.store.payloads import RECORD_BYTES, NotJson, Payloads, from_json, to_json
-from penstock.jobs.store.queries import Ahead, Claimable, JobFilter, JobReader
+from penstock.jobs.store.queries import LIMIT_PREFIX, RATE_PREFIX, Ahead, Claimable, JobFilter, JobReader
+from penstock.jobs.store.rates import RateLimits
 from penstock.jobs.store.retention import Expiry
 from penstock.jobs.store.side_items import Action, Limit, Queue, SideItems
 from penstock.jobs.store.turns import Turns
@@ -141,6 +143,16 @@ class JobStore:
         self._expiry = Expiry(db, self.layout, self.side_items, self._reader, self._writer, keep_seconds)
         self._dependencies = Dependencies(self, self._reader, self._writer)
         self.workflows = Workflows(self, self._reader, self._writer, self._dependencies)
+        self.rates = RateLimits(
+            self.layout,
+            self.side_items,
+            self._reader,
+            self._writer,
+            self.clock,
+            keep_seconds=keep_seconds,
+            metered=db.capabilities.metered,
+            look_after_pool=self._look_after_pool,
+        )
         self._looked_after: dict[str, float] = {}
         self._freed: dict[str, float] = {}
         self._blocked: dict[str, str] = {}
@@ -351,8 +363,10 @@ class JobStore:
         often = self.keep_seconds / 8
         self._looked_after[queue] = now + min(_LOOK_AFTER_SECONDS, often)
         for found in self._reader.find_unattended(queue, now - often, now):
-            if isinstance(found, str):
-                self.unblock(found)
+            if isinstance(found, str) and found.startswith(LIMIT_PREFIX):
+                self.unblock(found.removeprefix(LIMIT_PREFIX))
+            elif isinstance(found, str):
+                self.rates.release(found.removeprefix(RATE_PREFIX))
             elif not found.is_terminal and found.expires_at > now and self._is_near_expiry(found, now):
                 self._dependencies.look_after(self._expiry.extend(found, now, now))
         for task in self.side_items.queue(queue).tasks:
@@ -392,6 +406,8 @@ class JobStore:
                 # What was ready by the clock of the one who wrote it is ready: clocks differ a little.
                 is_held_up = job.is_waiting or job.parked or job.needs_settling
                 if is_held_up or job.run_at > max(now, job.updated_at):
+                    return None
+                if not has_slot(job.rate_key, job.rate_at, now):
                     return None
                 changed = transitions.start(job, grant(job.token, owner, now, lease_seconds), now, task_version)
                 guards = [] if job.concurrency_key is None else self.side_items.hold_slot(job)
@@ -539,6 +555,7 @@ class JobStore:
             and not candidate.needs_settling
             and candidate.run_at <= now
             and not candidate.suspect
+            and has_slot(candidate.rate_key, candidate.rate_at, now)
             and self._is_one_write(candidate, now)
         )
 

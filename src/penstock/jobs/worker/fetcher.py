@@ -32,7 +32,8 @@ A job may be what its worker has died of (a suspect: registry.runs_alone):
 
 15. A job that its limit keeps from starting, or whose task this worker does not have, is moved to a pool of its
     concurrency key or its task (side_items.py, 3 and 4): what a poll reads does not grow with the number of those.
-    Jobs of other workers' tasks are moved only where there are so many that they could hide others.
+    Jobs of other workers' tasks are moved only where there are so many that they could hide others. A job that its rate
+    keeps from starting is given a slot in a moment, or is moved to the pool of its rate key (rates.py).
 
 Several workers at one queue would all try the same candidates first, and all but one would lose:
 
@@ -97,8 +98,9 @@ MOST_TOGETHER: Final = 16
 LINGER_SECONDS: Final = 0.003
 """How long an end may wait for others to be written with it, where its thread goes on."""
 
-Verdict = Literal["take", "limit", "later", "leave"]
-"""What a worker says of a candidate: that it can run it, that its limit is reached, that it can later, or never."""
+Verdict = Literal["take", "limit", "rate", "later", "leave"]
+"""What a worker says of a candidate: that it can run it, that its limit is reached, that it needs a slot of its rate
+key first, that it can later, or never."""
 
 
 def _suspects_first(job: Job) -> tuple[bool, float, str]:
@@ -515,17 +517,22 @@ class Fetcher:
             self._jobs_read += len(found.jobs)
             for key in found.limits:
                 self._store.unblock(key)
+            for key in found.rates:
+                self._store.rates.release(key)
             for task in found.empty_tasks:
                 self._store.forget_task(queue, task)
             some = found.jobs if self._peers is None else self._peers.judge(found.jobs)
             verdicts = [(job, self._verdict(job)) for job in some if job.id not in self._in_hand]
             wanted = [job for job, verdict in verdicts if verdict == "take"]
             wanted += self._set_aside_limited([job for job, verdict in verdicts if verdict == "limit"])
+            admitted, slot_at = self._give_slots([job for job, verdict in verdicts if verdict == "rate"])
+            wanted += admitted
             others = [job for job, verdict in verdicts if verdict == "leave"] if found.more else []
-            is_moved = self._set_aside_unknown(others) or bool(found.limits)
+            is_moved = self._set_aside_unknown(others) or bool(found.limits or found.rates)
+            is_moved = is_moved or (found.more and slot_at is not None)
             if wanted or is_moved or not found.more or limit >= _MOST_CANDIDATES:
                 wanted.sort(key=claim_order)
-                found = replace(found, jobs=tuple(wanted))
+                found = replace(found, jobs=tuple(wanted), next_at=_earliest(found.next_at, slot_at))
                 if is_moved:
                     return replace(found, next_at=self._store.clock.now())
                 return self._poll_again_later(found, verdicts)
@@ -535,8 +542,20 @@ class Fetcher:
         """With the time to look again, where something was put off."""
         if not any(verdict == "later" for _, verdict in verdicts):
             return found
-        later = self._store.clock.now() + LATER_SECONDS
-        return replace(found, next_at=later if found.next_at is None else min(later, found.next_at))
+        return replace(found, next_at=_earliest(found.next_at, self._store.clock.now() + LATER_SECONDS))
+
+    def _give_slots(self, jobs: list[Job]) -> tuple[list[Job], float | None]:
+        """Gives jobs slots of their rate keys (rates.py): those that may start now, and when to look for the others."""
+        started: list[Job] = []
+        next_at: float | None = None
+        for group in _groups(jobs, lambda job: job.rate_key or ""):
+            admitted = self._store.rates.admit(group)
+            if admitted is None:  # another worker gives slots of the same key
+                next_at = _earliest(next_at, self._store.clock.now())
+            else:
+                started += admitted.jobs
+                next_at = _earliest(next_at, admitted.next_at)
+        return started, next_at
 
     def _set_aside_limited(self, jobs: list[Job]) -> list[Job]:
         """Moves jobs to the pools of their concurrency keys; those whose limit is not reached any more."""
@@ -631,6 +650,10 @@ class Fetcher:
                 self._ended.clear()
             self._candidates.clear()
             self._changed.notify_all()
+
+
+def _earliest(one: float | None, other: float | None) -> float | None:
+    return min((at for at in (one, other) if at is not None), default=None)
 
 
 def _groups(jobs: list[Job], key: Callable[[Job], str]) -> list[list[Job]]:

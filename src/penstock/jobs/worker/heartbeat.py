@@ -5,19 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 from penstock.client.transports.base import Capabilities
-from penstock.clock import utc_text
 from penstock.errors import PenstockError
-from penstock.jobs.app import App
 from penstock.jobs.context import Attempt
-from penstock.jobs.cron import Schedule
-from penstock.jobs.model.job import BadJob, Job
 from penstock.jobs.store.patience import is_outage
-from penstock.jobs.worker.registry import BEAT_SECONDS, PEERS_SECONDS, Firing, Peers, WorkerInfo, WorkerRegistry
+from penstock.jobs.worker.registry import BEAT_SECONDS, PEERS_SECONDS, Peers, WorkerInfo, WorkerRegistry
+from penstock.jobs.worker.scheduler import Scheduler
 from penstock.leases import LeaseRenewer
 from penstock.retry import Outage
 
@@ -127,54 +122,3 @@ class Heartbeat:
             else:
                 _LOG.warning("A worker's heartbeat failed, and is tried again: %s", error)
         return pause
-
-
-class Scheduler:
-    """An app's schedules. Any number of workers may have one each: every time is still one job."""
-
-    def __init__(self, app: App, registry: WorkerRegistry, wake: Callable[[], None]) -> None:
-        self._app = app
-        self._registry = registry
-        self._wake = wake
-        self._due_at = 0.0
-
-    def enqueue_due(self) -> None:
-        """A schedule that was never seen begins now. Of times that passed without a worker, the last is made up for."""
-        schedules, now = self._app.schedules.values(), self._app.store.clock.now()
-        if not schedules or now < self._due_at:
-            return
-        known = self._registry.firings()
-        for schedule in schedules:
-            seen = known.get(schedule.name)
-            if seen is None:
-                self._registry.record_firing(Firing(schedule.name, now))
-            else:
-                self._enqueue_one(schedule, seen.at, now)
-        self._due_at = min(schedule.after(now) for schedule in schedules)
-
-    def _enqueue_one(self, schedule: Schedule, since: float, now: float) -> None:
-        at, missed = schedule.latest(since, now)
-        if at is None:
-            return
-        if missed > 1:
-            _LOG.warning(
-                "%s: %s times passed without a worker; only the last is made up for.", schedule.name, missed - 1
-            )
-        when = utc_text(at).replace(":", "").replace("-", "")
-        new = self._app.tasks[schedule.name].new_job((), dict(schedule.arguments))
-        # Of jobs with one unique key, one has not ended: the next is not made while the last one is there.
-        unique_key = None if schedule.overlaps else f"cron {schedule.name}"
-        new = replace(new, id=f"cron_{schedule.name}_{when}", unique_key=unique_key)
-        try:
-            job, _ = self._app.store.create(new)
-        except BadJob:  # a worker with other cron_args, of another version of the app, was first
-            job = self._app.store.get(new.id or "")
-        self._registry.record_firing(Firing(schedule.name, at))
-        if job.id != new.id:
-            self._report_skipped(new.id or "", job)
-        self._wake()
-
-    def _report_skipped(self, skipped: str, job: Job) -> None:
-        _LOG.warning("%s is skipped: %s has not ended. cron_overlap=True allows both.", skipped, job.id)
-        with suppress(PenstockError):  # it has just ended, and expired
-            self._app.store.log(job.id, f"{skipped} was skipped: this job had not ended.")

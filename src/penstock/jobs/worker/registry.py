@@ -1,4 +1,4 @@
-"""Which workers there are, and which schedules have fired: two small items beside the jobs.
+"""Which workers there are: a small item beside the jobs.
 
 A worker writes down what it can do and that it lives, every ten seconds. One that has not for a minute is taken for
 gone; its line is removed by whoever lists the workers ten minutes later.
@@ -80,16 +80,8 @@ class NameTaken(PenstockError):
     """Another worker, whose process has not provably ended, has the name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Firing:
-    """When a schedule was first seen, or last fired."""
-
-    schedule: str
-    at: float
-
-
 class WorkerRegistry:
-    """The two items; each is a map with one entry for each worker or schedule."""
+    """The item, which is a map with one entry for each worker; and that of 0.1 for schedules."""
 
     def __init__(self, db: Database, layout: Layout) -> None:
         self._items = SideItems(db, layout.table, layout.main_key)
@@ -165,11 +157,13 @@ class WorkerRegistry:
                 self._remove("workers", worker.name)
         return sorted((one for one in found if one.is_alive(now)), key=lambda one: (one.started_at, one.name))
 
-    def record_firing(self, firing: Firing) -> None:
-        self._set("schedules", firing.schedule, {"S": utc_text(firing.at)})
+    def live_tasks(self, now: float) -> frozenset[str]:
+        """The tasks that a live worker has."""
+        return frozenset(task for worker in self.workers(now, tidy=False) for task in worker.tasks)
 
-    def firings(self) -> dict[str, Firing]:
-        return {name: Firing(name, utc_seconds(value["S"])) for name, value in self._entries("schedules").items()}
+    def firings(self) -> dict[str, float]:
+        """When schedules were last due, in a table of 0.1; they are items of their own now (jobs/schedules.py)."""
+        return {name: utc_seconds(value["S"]) for name, value in self._entries("schedules").items()}
 
     def _entries(self, item: str) -> dict[str, Any]:
         found = self._items.read(item) or {}

@@ -26,6 +26,7 @@ from penstock.jobs.app import App
 from penstock.jobs.context import CALL_AGAIN, Attempt, JobContext
 from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
 from penstock.jobs.model.json_text import from_json
+from penstock.jobs.model.rate import has_slot
 from penstock.jobs.model.state import State
 from penstock.jobs.model.workflow import JobSuspended
 from penstock.jobs.store.patience import PatientDatabase, is_outage, patient
@@ -41,11 +42,12 @@ from penstock.jobs.worker.fetcher import (
     Verdict,
     WriteGate,
 )
-from penstock.jobs.worker.heartbeat import Heartbeat, Scheduler
+from penstock.jobs.worker.heartbeat import Heartbeat
 from penstock.jobs.worker.invocation import invocation_of
 from penstock.jobs.worker.log_context import add_to_handlers
 from penstock.jobs.worker.outcomes import Counts, Outcomes
 from penstock.jobs.worker.registry import PEERS_SECONDS, NameTaken, Peers, WorkerInfo, WorkerRegistry
+from penstock.jobs.worker.scheduler import Scheduler
 from penstock.jobs.worker.wake_up import WakeUp
 from penstock.leases import LeaseLost, new_owner
 from penstock.processes import note_stop, this_process
@@ -170,6 +172,7 @@ class Worker:
         Raises DatabaseLost if its database file is deleted, replaced or overwritten: there is nothing left to work on.
         """
         self._functions = {name: invocation_of(task) for name, task in self.app.tasks.items()}
+        self._store.rates.task_rates = {name: task.rate for name, task in self.app.tasks.items() if task.rate}
         add_to_handlers()
         self._process = this_process()
         self._sign_on()
@@ -315,7 +318,10 @@ class Worker:
             return "later"  # its function still runs here, or it is about to be given back (A)
         if job.state is State.PROCESSING and not self._peers.may_take(job):
             return "later"
-        return "limit" if job.state is State.QUEUED and self._is_blocked(job) else "take"
+        if job.state is State.QUEUED and self._is_blocked(job):
+            return "limit"
+        needs_slot = job.state is State.QUEUED and not has_slot(job.rate_key, job.rate_at, self._store.clock.now())
+        return "rate" if needs_slot else "take"
 
     def _is_blocked(self, job: Job) -> bool:
         """Whether as many jobs with its concurrency key run as may, by what was seen a moment ago."""

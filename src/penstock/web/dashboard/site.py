@@ -41,6 +41,7 @@ class Link:
 NAVIGATION: Final = (
     Link("/", "Overview"),
     Link("/jobs", "Jobs"),
+    Link("/schedules", "Schedules"),
     Link("/pipelines", "Pipelines"),
     Link("/records", "Records"),
     Link("/tables", "Tables"),

@@ -8,16 +8,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from penstock.client.database import Database
 from penstock.client.wrappers.metering import Meter, Metering
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
-from penstock.jobs.cron import Schedule
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
+from penstock.jobs.schedules import Schedules
 from penstock.jobs.sources import AllJobs, StoreSource
 from penstock.jobs.store.store import JobStore
+from penstock.jobs.tasks import Task
 from penstock.registry import job_source_types
 from penstock.tables.definitions.sources import Definitions
 
@@ -42,7 +43,7 @@ class Source:
         *,
         table: str = DEFAULT_TABLE,
         files: Files | None = None,
-        schedules: Mapping[str, Schedule] | None = None,
+        tasks: Mapping[str, Task[Any, Any]] | None = None,
         definitions: Definitions | None = None,
     ) -> None:
         self.meter = Meter()
@@ -50,8 +51,8 @@ class Source:
         self.place = db.name
         self.table = table
         self.files = files
-        self.schedules: Mapping[str, Schedule] = schedules or {}
-        """Of the app whose worker runs in this process; of others only the last firing is known."""
+        self.schedules = Schedules(self.store, tasks or {})
+        """With the tasks of the app whose worker runs in this process."""
         self.definitions = definitions
         """Table definitions of the command line, beside the systems that ship with Penstock."""
         self._opening = threading.Lock()

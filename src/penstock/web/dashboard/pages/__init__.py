@@ -10,12 +10,23 @@ from typing import Final
 
 from starlette.routing import BaseRoute
 
-from penstock.web.dashboard.pages import items, job, jobs, login, overview, pipelines, records, tables, workers
+from penstock.web.dashboard.pages import (
+    items,
+    job,
+    jobs,
+    login,
+    overview,
+    pipelines,
+    records,
+    schedules,
+    tables,
+    workers,
+)
 from penstock.web.dashboard.poller import Feed
 from penstock.web.dashboard.site import Site
 
 # In the order in which their routes are tried.
-MODULES: Final = (overview, jobs, job, pipelines, records, tables, items, workers, login)
+MODULES: Final = (overview, jobs, job, schedules, pipelines, records, tables, items, workers, login)
 
 
 def routes(site: Site) -> list[BaseRoute]:
