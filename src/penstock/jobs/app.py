@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 import tempfile
 import threading
 import time
@@ -135,8 +136,8 @@ class App:
                 "would expire while it runs. Keep jobs for longer, or give the task a shorter lease."
             )
 
-        def register(function: Callable[..., Any]) -> Task[Any, Any]:
-            task: Task[Any, Any] = Task(name or function.__name__, function, settings, self)
+        def register(function: Callable[..., Any], names: Mapping[str, Any]) -> Task[Any, Any]:
+            task: Task[Any, Any] = Task(name or function.__name__, function, settings, self, names)
             if task.name in self.tasks:
                 raise PenstockError(f"There are two tasks named {task.name}: give one of them another name.")
             if cron is not None:
@@ -197,12 +198,21 @@ class App:
             time.sleep(pause)
 
     def result(self, job_id: str, *, timeout_seconds: float | None = None) -> Any:
-        """What the task returned, when it has. Raises JobFailed, TimeoutError. Waits for the database, as `wait`."""
+        """What the task returned, when it has. Raises JobFailed, TimeoutError. Waits for the database, as `wait`.
+
+        `task.result(job)` is the same with its type.
+        """
+        job, value = self.load_result(job_id, timeout_seconds)
+        task = self.tasks.get(job.task)
+        return value if task is None else task.read_result(value)
+
+    def load_result(self, job_id: str, timeout_seconds: float | None) -> tuple[Job, Any]:
+        """The job that has completed, and its result as it is stored: `task.result` is how to call it."""
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         job = self.wait(job_id, timeout_seconds=timeout_seconds)
         if job.state is not State.COMPLETED:
             raise JobFailed(job)
-        return ask_until(end, lambda: self.store.load(job, job.result))
+        return job, ask_until(end, lambda: self.store.load(job, job.result))
 
     # ── the database ─────────────────────────────────────────────────────────────────────────────
 
@@ -299,7 +309,7 @@ def _check_arguments(task: Task[Any, Any], schedule: Schedule) -> None:
 class _Decorator:
     """What `@app.task(…)` is: it keeps the types of the function's own parameters."""
 
-    def __init__(self, register: Callable[[Callable[..., Any]], Task[Any, Any]]) -> None:
+    def __init__(self, register: Callable[[Callable[..., Any], Mapping[str, Any]], Task[Any, Any]]) -> None:
         self._register = register
 
     @overload
@@ -313,7 +323,9 @@ class _Decorator:
     def __call__(self, function: Callable[..., Any]) -> Task[Any, Any]:
         if not inspect.isfunction(function):
             raise PenstockError(f"{function!r} is no function: @app.task() goes above a def.")
-        return self._register(function)
+        caller = sys._getframe(1)  # the classes of a function's own can be named by annotations in it
+        names = {} if caller.f_locals is caller.f_globals else dict(caller.f_locals)
+        return self._register(function, names)
 
 
 def load_app(place: str) -> App:

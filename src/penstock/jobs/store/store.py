@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -91,10 +91,13 @@ Candidate = tuple[Job, float]
 """A job that may be claimed, and for how many seconds."""
 
 
-def short_result(value: object) -> str | None:
-    """The text of a result that fits into the write that ends its job; None of one that is long, or no JSON."""
+def short_result(value: object, write: Callable[[object], object]) -> str | None:
+    """The text of a result that fits into the write that ends its job; None of one that is long, or cannot be stored.
+
+    `write` makes JSON of it.
+    """
     try:
-        text = to_json(value, "result")
+        text = to_json(write(value), "result")
     except NotJson:
         return None  # `complete` says what is wrong with it
     return text if len(text) <= _SHORT_CHARACTERS else None

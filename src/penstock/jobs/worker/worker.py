@@ -404,7 +404,7 @@ class Worker:
         self._heartbeat.watch(attempt)
         is_back = False
         try:
-            arguments = attempt.load(attempt.job, attempt.job.args)
+            arguments = task.read_arguments(attempt.load(attempt.job, attempt.job.args))
             if task.is_async:
                 is_back = self._has_returned(attempt)
                 if is_back:
@@ -476,10 +476,13 @@ class Worker:
 
     def _end_returned(self, attempt: Attempt, value: Any, following: _Next) -> None:
         """Ends the job, with the next ones claimed by the same commit; or leaves it to be ended with them."""
-        result = None if attempt.lost is not None else short_result(value)
+        task = self.app.tasks[attempt.job.task]
+        result = None if attempt.lost is not None else short_result(value, task.write_result)
         if result is None:
             with self._gate:
-                self._outcomes.end(attempt, "completed", lambda job: self._store.complete(job, value))
+                self._outcomes.end(
+                    attempt, "completed", lambda job: self._store.complete(job, task.write_result(value))
+                )
             self._attempts.pop(attempt, None)
             return
         attempt.deadline = None  # what is left is to write that down, which has no time limit
