@@ -16,7 +16,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -232,9 +233,7 @@ class App:
                 f'Where do the jobs live? App("jobs.db"), App("aws://eu-west-2"), or {endpoints.VARIABLE}.'
             )
         db = url if isinstance(url, Database) else connect(url)
-        store = JobStore(
-            db, self._layout, files=self._open_files(url), clock=self._clock, keep_seconds=self._keep_seconds
-        )
+        store = self._store_on(db, self._open_files(url), self._clock)
         try:
             store.ensure_tables()
         except ValidationException as error:
@@ -261,10 +260,20 @@ class App:
 
     def use(self, db: Database, *, clock: Clock | None = None) -> None:
         """Uses another database, and clock, from now on: for tests, which wrap them."""
-        files = self.store.files
-        self._store = JobStore(
-            db, self._layout, files=files, clock=clock or self._clock, keep_seconds=self._keep_seconds
-        )
+        self._store = self._store_on(db, self.store.files, clock or self._clock)
+
+    @contextmanager
+    def moved_to(self, db: Database, files: Files, clock: Clock) -> Iterator[JobStore]:
+        """Uses another database, files and clock meanwhile, and does not open its own: for tests (penstock.testing)."""
+        before, self._store = self._store, self._store_on(db, files, clock)
+        try:
+            self._store.ensure_tables()
+            yield self._store
+        finally:
+            self._store = before
+
+    def _store_on(self, db: Database, files: Files | None, clock: Clock | None) -> JobStore:
+        return JobStore(db, self._layout, files=files, clock=clock, keep_seconds=self._keep_seconds)
 
     def when_enqueued(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Calls it after each job that this process enqueues; returns what ends that."""

@@ -91,7 +91,8 @@ class Task(Generic[P, R]):
         self.name = checked_name(name, "task")
         self.function = function
         self.settings = settings
-        self._jobs = jobs
+        self.jobs = jobs
+        """Its app."""
         self._options: dict[str, Any] = {
             "queue": settings.queue,
             "priority": settings.priority,
@@ -112,14 +113,14 @@ class Task(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
         """Makes a job. Arguments that the task does not take, or that cannot be stored, are refused here."""
-        return self._jobs.enqueue_new(self.new_job(args, kwargs))
+        return self.jobs.enqueue_new(self.new_job(args, kwargs))
 
     def enqueue_many(self, arguments: Iterable[dict[str, Any]]) -> list[Job]:
         """A job for each dict of arguments; in process, a hundred at a time are one commit.
 
         Nothing is made if one of them is refused.
         """
-        return self._jobs.enqueue_all_new([self.new_job((), self._checked_dict(one)) for one in arguments])
+        return self.jobs.enqueue_all_new([self.new_job((), self._checked_dict(one)) for one in arguments])
 
     @with_hints
     def options(
@@ -175,7 +176,7 @@ class Task(Generic[P, R]):
         Raises JobFailed, TimeoutError; BadJob for a job of another task.
         """
         job_id = job if isinstance(job, str) else job.id
-        found, value = self._jobs.load_result(job_id, timeout_seconds)
+        found, value = self.jobs.load_result(job_id, timeout_seconds)
         if found.task != self.name:
             raise BadJob(f"{job_id} is a job of {found.task}, not of {self.name}: {found.task}.result(…) has its type.")
         return self.read_result(value)
