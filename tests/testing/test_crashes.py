@@ -85,5 +85,5 @@ def test_a_check_that_fails_is_told_with_the_write() -> None:
         runs.append(1)
         assert len(runs) < 4, "the third crash"
 
-    with pytest.raises(EndedOtherwise, match="Killed after write 3 .*the third crash"):
+    with pytest.raises(EndedOtherwise, match=r"Killed after write 3 .*the third crash"):
         crash_at_every_step(order, {"order_id": "o2"}, check=check)

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, 
 from penstock.client.database import MEMORY, Database, connect
 from penstock.client.transports import endpoints
 from penstock.clock import Clock
+from penstock.codecs import Codec, CodecChain
 from penstock.errors import PenstockError, ValidationException
 from penstock.files import Files, open_files
 from penstock.jobs.context import AsyncJobContext, JobContext
@@ -77,8 +78,11 @@ class App:
         shards: int = DEFAULT_SHARDS,
         layout: Layout | None = None,
         clock: Clock | None = None,
+        codec: Codec | Sequence[Codec] | None = None,
     ) -> None:
+        """`codec`: compresses and encrypts what jobs store (penstock.codecs); several, in the order of writing."""
         self._url = url
+        self._codecs = CodecChain(codec)
         self._files = files
         self._layout = layout or CollectionLayout(table, shards=shards)
         self._keep_seconds = keep_seconds
@@ -108,6 +112,7 @@ class App:
         timezone: str = "UTC",
         cron_args: Mapping[str, Any] | None = None,
         cron_overlap: bool = False,
+        secret: Sequence[str] = (),
     ) -> _Decorator:
         """Makes a function a task, whose parameters are what is enqueued, as JSON.
 
@@ -119,6 +124,8 @@ class App:
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
         it runs when the clocks go forward. `cron_args` are the arguments of its jobs. While one of them has not ended,
         the next is skipped, unless `cron_overlap` allows it.
+        `secret` names parameters, fields below them ("order.card") and parts of the result ("return.key") that no
+        screen shows. They are stored all the same: `App(codec=…)` encrypts.
         """
         if callable(name):
             raise PenstockError("Write @app.task() with parentheses.")
@@ -138,7 +145,7 @@ class App:
             )
 
         def register(function: Callable[..., Any], names: Mapping[str, Any]) -> Task[Any, Any]:
-            task: Task[Any, Any] = Task(name or function.__name__, function, settings, self, names)
+            task: Task[Any, Any] = Task(name or function.__name__, function, settings, self, names, secret)
             if task.name in self.tasks:
                 raise PenstockError(f"There are two tasks named {task.name}: give one of them another name.")
             if cron is not None:
@@ -273,7 +280,9 @@ class App:
             self._store = before
 
     def _store_on(self, db: Database, files: Files | None, clock: Clock | None) -> JobStore:
-        return JobStore(db, self._layout, files=files, clock=clock, keep_seconds=self._keep_seconds)
+        return JobStore(
+            db, self._layout, files=files, clock=clock, keep_seconds=self._keep_seconds, codecs=self._codecs
+        )
 
     def when_enqueued(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Calls it after each job that this process enqueues; returns what ends that."""

@@ -184,11 +184,11 @@ class Attempt:
         """Writes a numbered entry, with or without a checkpoint."""
         self.write(lambda job: self.store.report(job, **entry))
 
-    def load(self, job: Job, payload: Payload | None) -> Any:
+    def load(self, job: Job, payload: Payload | None, name: str | None = None) -> Any:
         """The value of a payload of this job, or of another."""
         if payload is None or payload.text is not None:
-            return self.store.load(job, payload)
-        return self.call(lambda: self.store.load(job, payload))
+            return self.store.load(job, payload, name)
+        return self.call(lambda: self.store.load(job, payload, name))
 
     def save_file(self, name: str, data: Data) -> JobFile:
         """Saves a file whole or not at all, then puts it into the job's list of files."""
@@ -432,7 +432,8 @@ class JobContext(_AttemptView):
         if kept is None:
             return default
         self._versions[name] = kept.version
-        return _restored(self._attempt.load(self.job, kept.data), converter_of(type), f"checkpoint {name}")
+        value = self._attempt.load(self.job, kept.data, f"checkpoint#{name}")
+        return _restored(value, converter_of(type), f"checkpoint {name}")
 
     def step(self, name: str, function: Callable[[], T], *, type: Any = None) -> T:
         """Does it once: what it returned is a checkpoint, and is what later attempts get.

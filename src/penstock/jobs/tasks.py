@@ -25,6 +25,7 @@ from penstock.jobs.context import AsyncJobContext, JobContext
 from penstock.jobs.model.job import ALL_COMPLETED, DEFAULT_PRIORITY, BadJob, DependsOnPolicy, Job, NewJob, checked_name
 from penstock.jobs.model.json_text import NotJson, to_json
 from penstock.jobs.model.other_words import OF_TASKS, no_attribute, with_hints
+from penstock.jobs.model.secret_fields import checked_secret, mask_arguments
 from penstock.jobs.model.transitions import MOST_CRASHES
 from penstock.jobs.model.typed_values import FunctionTypes, types_of_function
 from penstock.leases import DEFAULT_LEASE_SECONDS, checked_seconds
@@ -86,6 +87,7 @@ class Task(Generic[P, R]):
         settings: TaskSettings,
         jobs: JobQueue,
         names: Mapping[str, Any] | None = None,
+        secret: Iterable[str] = (),
     ) -> None:
         """`names` are those that its annotations may use beside its module's: of the function that it is made in."""
         self.name = checked_name(name, "task")
@@ -107,6 +109,11 @@ class Task(Generic[P, R]):
         self.types: FunctionTypes = types_of_function(function, self._parameters, names)
         """How its arguments and its result are stored, by their annotations."""
         self._is_resolved = not self.types.unresolved
+        any_name = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in self._signature.parameters.values())
+        self.secret = checked_secret(name, secret, self._parameters, any_name=any_name)
+        """Paths to what is not shown of its jobs' arguments and results."""
+        if self.secret:
+            self._options["secret"] = self.secret
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -264,7 +271,8 @@ class Task(Generic[P, R]):
         try:
             self._arguments((), arguments)
         except BadJob as error:
-            raise BadArguments(f"{error} The job has {arguments!r:.500}.") from None
+            shown = mask_arguments(arguments, self.secret)
+            raise BadArguments(f"{error} The job has {shown!r:.500}.") from None
 
     def _checked_dict(self, arguments: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(arguments, dict):

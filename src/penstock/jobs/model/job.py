@@ -65,7 +65,7 @@ class JobRequeued(PenstockError):
 class Payload:
     """Arguments, a result, or a checkpoint's data: JSON, in the item itself or, when it is long, somewhere else."""
 
-    text: str | None = None
+    text: str | None = field(default=None, repr=False)  # it may be secret
     record: str | None = None
     """The record of the same job that holds the text."""
     file: SavedFile | None = None
@@ -173,6 +173,8 @@ class Job:
     ended_at: float | None = None
     events: tuple[Event, ...] = ()
     """The newest of what happened to it; older ones are in records of their own."""
+    secret: tuple[str, ...] = ()
+    """Paths to what is not shown of its arguments and its result (secret_fields.py)."""
     others: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Attributes of the item that Penstock does not know: they are kept as they are."""
     is_new: bool = field(default=False, repr=False, compare=False)
@@ -336,6 +338,7 @@ class NewJob:
     depends_on: tuple[str, ...] = ()
     depends_on_policy: DependsOnPolicy = ALL_COMPLETED
     id: str | None = None
+    secret: tuple[str, ...] = ()
 
 
 def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
@@ -362,6 +365,7 @@ def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
         unique_key=new.unique_key,
         concurrency_key=new.concurrency_key,
         max_concurrent=new.max_concurrent if new.concurrency_key is not None else 0,
+        secret=new.secret,
         is_new=True,
     )
 
