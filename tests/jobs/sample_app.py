@@ -37,5 +37,4 @@ def main() -> int:
     jobs: list[penstock.Job] = [square.enqueue(number=number, note="x") for number in range(4)]
     last = total.options(depends_on=[job.id for job in jobs], priority=9).enqueue(start=1)
     Worker(app, burst=True, concurrency=2).run()
-    found: int = app.result(last.id, timeout_seconds=30)
-    return found
+    return total.result(last, timeout_seconds=30)

@@ -148,3 +148,38 @@ def test_each_fixture_says_what_it_is(pytester):
             "penstock_server*",
         ]
     )
+
+
+def test_a_job_due_in_a_month_is_tested_by_the_clock(pytester):
+    passes(
+        pytester,
+        """
+        from datetime import UTC, datetime, timedelta
+
+        import penstock
+
+        app = penstock.App("http://127.0.0.1:1")
+
+        @app.task()
+        def remind(user: str) -> str:
+            return f"mail to {user}"
+
+        def test_remind(job_app):
+            jobs = job_app(app, now=datetime(2026, 1, 1, tzinfo=UTC))
+            job = remind.options(delay=timedelta(days=30)).enqueue(user="ada")
+            assert jobs.run_until_idle() == []
+            jobs.clock.advance(days=30)
+            jobs.run_until_idle()
+            assert remind.result(job) == "mail to ada"
+
+        def test_new_app(job_app):
+            jobs = job_app()
+
+            @jobs.app.task()
+            def add(a: int, b: int) -> int:
+                return a + b
+
+            assert jobs.run(add, 1, b=2) == 3
+        """,
+        count=2,
+    )

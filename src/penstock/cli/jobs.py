@@ -298,7 +298,7 @@ def _why(source: JobSource, job: Job) -> str:
 def _payload_text(store: JobStore, job: Job, payload: Payload) -> str:
     """A payload in short, or why it cannot be read."""
     try:
-        text = to_json(store.load(job, payload), "payload").lstrip()
+        text = to_json(store.load_to_show(job, payload), "payload").lstrip()
     except PenstockError as error:
         return f"({_why_unread(store, job, payload, error)})"
     if len(text) <= _PAYLOAD_CHARACTERS:
@@ -754,7 +754,7 @@ def job_form(job: Job, store: JobStore | None = None, *, payloads: bool = False)
     if payloads and store is not None:
         for name, payload in (("args", job.args), ("result", job.result)):
             try:
-                form[name] = store.load(job, payload)
+                form[name] = store.load_to_show(job, payload)
             except PenstockError as error:
                 form["unread"].append(_why_unread(store, job, payload, error))
     return form

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, 
 from penstock.client.database import MEMORY, Database, connect
 from penstock.client.transports import endpoints
 from penstock.clock import Clock
+from penstock.codecs import Codec, CodecChain
 from penstock.errors import PenstockError, ValidationException
 from penstock.files import Files, open_files
 from penstock.jobs.context import AsyncJobContext, JobContext
@@ -68,8 +71,11 @@ class App:
         shards: int = DEFAULT_SHARDS,
         layout: Layout | None = None,
         clock: Clock | None = None,
+        codec: Codec | Sequence[Codec] | None = None,
     ) -> None:
+        """`codec`: compresses and encrypts what jobs store (penstock.codecs); several, in the order of writing."""
         self._url = url
+        self._codecs = CodecChain(codec)
         self._files = files
         self._layout = layout or CollectionLayout(table, shards=shards)
         self._keep_seconds = keep_seconds
@@ -107,6 +113,7 @@ class App:
         timezone: str = "UTC",
         cron_args: Mapping[str, Any] | None = None,
         cron_overlap: bool = False,
+        secret: Sequence[str] = (),
     ) -> _Decorator:
         """Makes a function a task, whose parameters are what is enqueued, as JSON.
 
@@ -124,6 +131,8 @@ class App:
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
         it runs when the clocks go forward. `cron_args` are the arguments of its jobs. While one of them has not ended,
         the next is skipped, unless `cron_overlap` allows it.
+        `secret` names parameters, fields below them ("order.card") and parts of the result ("return.key") that no
+        screen shows. They are stored all the same: `App(codec=…)` encrypts.
         """
         if callable(name):
             raise PenstockError("Write @app.task() with parentheses.")
@@ -143,8 +152,8 @@ class App:
                 "would expire while it runs. Keep jobs for longer, or give the task a shorter lease."
             )
 
-        def register(function: Callable[..., Any]) -> Task[Any, Any]:
-            task: Task[Any, Any] = Task(name or function.__name__, function, settings, self, None, defaults)
+        def register(function: Callable[..., Any], names: Mapping[str, Any]) -> Task[Any, Any]:
+            task: Task[Any, Any] = Task(name or function.__name__, function, settings, self, names, secret, defaults)
             if task.name in self.tasks:
                 raise PenstockError(f"There are two tasks named {task.name}: give one of them another name.")
             if cron is not None:
@@ -219,12 +228,21 @@ class App:
             time.sleep(pause)
 
     def result(self, job_id: str, *, timeout_seconds: float | None = None) -> Any:
-        """What the task returned, when it has. Raises JobFailed, TimeoutError. Waits for the database, as `wait`."""
+        """What the task returned, when it has. Raises JobFailed, TimeoutError. Waits for the database, as `wait`.
+
+        `task.result(job)` is the same with its type.
+        """
+        job, value = self.load_result(job_id, timeout_seconds)
+        task = self.tasks.get(job.task)
+        return value if task is None else task.read_result(value)
+
+    def load_result(self, job_id: str, timeout_seconds: float | None) -> tuple[Job, Any]:
+        """The job that has completed, and its result as it is stored: `task.result` is how to call it."""
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         job = self.wait(job_id, timeout_seconds=timeout_seconds)
         if job.state is not State.COMPLETED:
             raise JobFailed(job)
-        return ask_until(end, lambda: self.store.load(job, job.result))
+        return job, ask_until(end, lambda: self.store.load(job, job.result))
 
     # ── the database ─────────────────────────────────────────────────────────────────────────────
 
@@ -244,9 +262,7 @@ class App:
                 f'Where do the jobs live? App("jobs.db"), App("aws://eu-west-2"), or {endpoints.VARIABLE}.'
             )
         db = url if isinstance(url, Database) else connect(url)
-        store = JobStore(
-            db, self._layout, files=self._open_files(url), clock=self._clock, keep_seconds=self._keep_seconds
-        )
+        store = self._store_on(db, self._open_files(url), self._clock)
         try:
             store.ensure_tables()
         except ValidationException as error:
@@ -273,9 +289,21 @@ class App:
 
     def use(self, db: Database, *, clock: Clock | None = None) -> None:
         """Uses another database, and clock, from now on: for tests, which wrap them."""
-        files = self.store.files
-        self._store = JobStore(
-            db, self._layout, files=files, clock=clock or self._clock, keep_seconds=self._keep_seconds
+        self._store = self._store_on(db, self.store.files, clock or self._clock)
+
+    @contextmanager
+    def moved_to(self, db: Database, files: Files, clock: Clock) -> Iterator[JobStore]:
+        """Uses another database, files and clock meanwhile, and does not open its own: for tests (penstock.testing)."""
+        before, self._store = self._store, self._store_on(db, files, clock)
+        try:
+            self._store.ensure_tables()
+            yield self._store
+        finally:
+            self._store = before
+
+    def _store_on(self, db: Database, files: Files | None, clock: Clock | None) -> JobStore:
+        return JobStore(
+            db, self._layout, files=files, clock=clock, keep_seconds=self._keep_seconds, codecs=self._codecs
         )
 
     def _wake_workers(self) -> None:
@@ -326,7 +354,7 @@ def _check_arguments(task: Task[Any, Any], schedule: Schedule) -> None:
 class _Decorator:
     """What `@app.task(…)` is: it keeps the types of the function's own parameters."""
 
-    def __init__(self, register: Callable[[Callable[..., Any]], Task[Any, Any]]) -> None:
+    def __init__(self, register: Callable[[Callable[..., Any], Mapping[str, Any]], Task[Any, Any]]) -> None:
         self._register = register
 
     @overload
@@ -340,7 +368,9 @@ class _Decorator:
     def __call__(self, function: Callable[..., Any]) -> Task[Any, Any]:
         if not inspect.isfunction(function):
             raise PenstockError(f"{function!r} is no function: @app.task() goes above a def.")
-        return self._register(function)
+        caller = sys._getframe(1)  # the classes of a function's own can be named by annotations in it
+        names = {} if caller.f_locals is caller.f_globals else dict(caller.f_locals)
+        return self._register(function, names)
 
 
 def load_app(place: str) -> App:

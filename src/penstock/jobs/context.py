@@ -31,6 +31,7 @@ from penstock.jobs.model.json_text import NotJson, from_json, to_json, to_loggab
 from penstock.jobs.model.other_words import OF_CONTEXTS, no_attribute
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import copy_with
+from penstock.jobs.model.typed_values import Converter, converter_of, returned_type
 from penstock.jobs.model.workflow import Child, JobSuspended, SuspensionCaught, check_passed
 from penstock.jobs.store.patience import Wait, is_outage, patient
 from penstock.jobs.store.store import JobStore
@@ -201,11 +202,11 @@ class Attempt:
         """Writes a numbered entry, with or without a checkpoint."""
         self.write(lambda job: self.store.report(job, **entry))
 
-    def load(self, job: Job, payload: Payload | None) -> Any:
+    def load(self, job: Job, payload: Payload | None, name: str | None = None) -> Any:
         """The value of a payload of this job, or of another."""
         if payload is None or payload.text is not None:
-            return self.store.load(job, payload)
-        return self.call(lambda: self.store.load(job, payload))
+            return self.store.load(job, payload, name)
+        return self.call(lambda: self.store.load(job, payload, name))
 
     def save_file(self, name: str, data: Data) -> JobFile:
         """Saves a file whole or not at all, then puts it into the job's list of files."""
@@ -448,9 +449,15 @@ class JobContext(_AttemptView):
 
     # ── checkpoints ──────────────────────────────────────────────────────────────────────────────
 
-    def checkpoint(self, name: str, value: Any = None, *, summary: str = "", progress: float | None = None) -> None:
-        """Keeps a value: after a crash, `resume` gives it to the next attempt. Raises where it could not be kept."""
+    def checkpoint(
+        self, name: str, value: Any = None, *, summary: str = "", progress: float | None = None, type: Any = None
+    ) -> None:
+        """Keeps a value: after a crash, `resume` gives it to the next attempt. Raises where it could not be kept.
+
+        `type` is its annotation, where it is more than JSON has: `type=Order`, also for `resume`.
+        """
         checked_name(name, "checkpoint")
+        value = _stored(value, converter_of(type), f"checkpoint {name}")
         with self._attempt.lock:
             version = self._version(name) + 1
             self._attempt.report(checkpoint=name, value=value, summary=summary, progress=progress, version=version)
@@ -460,29 +467,33 @@ class JobContext(_AttemptView):
         if self._attempt.requeue_reason is not None:
             raise JobRequeued(self._attempt.requeue_reason, "worker")
 
-    def resume(self, name: str, default: Any = None) -> Any:
+    def resume(self, name: str, default: Any = None, *, type: Any = None) -> Any:
         """The value of a checkpoint, of this attempt or an earlier one."""
         kept = self._stored_checkpoint(checked_name(name, "checkpoint"))
         if kept is None:
             return default
         self._versions[name] = kept.version
-        return self._attempt.load(self.job, kept.data)
+        value = self._attempt.load(self.job, kept.data, f"checkpoint#{name}")
+        return _restored(value, converter_of(type), f"checkpoint {name}")
 
-    def step(self, name: str, function: Callable[[], T]) -> T:
+    def step(self, name: str, function: Callable[[], T], *, type: Any = None) -> T:
         """Does it once: what it returned is a checkpoint, and is what later attempts get.
 
-        The first attempt gets the same, the value as it is stored: a tuple is a list. What is not JSON is refused.
+        The first attempt gets the same, the value as it is stored and read again. Its type is that of the function's
+        annotation, or `type`: `ctx.step("order", lambda: load(key), type=Order)`. Without either it is JSON: a tuple is
+        a list, and what is not JSON is refused.
         """
         _check_function(name, function)
+        converter = returned_type(function) if type is None else converter_of(type)
         with self._workflow.step(name):
             value = self.resume(name, _MISSING)
             if value is _MISSING:
                 with self._workflow.new_step(name):
-                    value = function()
+                    value = _stored(function(), converter, f"step {name}")
                 stored = to_json(value, f"step {name}")
                 self.checkpoint(name, value)
                 value = from_json(stored)
-        return cast(T, value)
+        return cast(T, _restored(value, converter, f"step {name}"))
 
     # ── waits and children ───────────────────────────────────────────────────────────────────────
 
@@ -540,6 +551,14 @@ class JobContext(_AttemptView):
 
 
 _MISSING = object()
+
+
+def _stored(value: Any, converter: Converter | None, path: str) -> Any:
+    return value if converter is None else converter.to_plain(value, path)
+
+
+def _restored(value: Any, converter: Converter | None, path: str) -> Any:
+    return value if converter is None else converter.from_plain(value, path)
 
 
 def _text(value: object) -> str:
@@ -609,21 +628,23 @@ class AsyncJobContext(_AttemptView):
         await _in_thread(self._executor, self.blocking.log, message, **data)
 
     async def checkpoint(
-        self, name: str, value: Any = None, *, summary: str = "", progress: float | None = None
+        self, name: str, value: Any = None, *, summary: str = "", progress: float | None = None, type: Any = None
     ) -> None:
-        await _in_thread(self._executor, self.blocking.checkpoint, name, value, summary=summary, progress=progress)
+        keep = partial(self.blocking.checkpoint, summary=summary, progress=progress, type=type)
+        await _in_thread(self._executor, keep, name, value)
 
-    async def resume(self, name: str, default: Any = None) -> Any:
-        return await _in_thread(self._executor, self.blocking.resume, name, default)
+    async def resume(self, name: str, default: Any = None, *, type: Any = None) -> Any:
+        return await _in_thread(self._executor, self.blocking.resume, name, default, type=type)
 
     @overload
-    async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T: ...
+    async def step(self, name: str, function: Callable[[], Awaitable[T]], *, type: Any = None) -> T: ...
     @overload
-    async def step(self, name: str, function: Callable[[], T]) -> T: ...
-    async def step(self, name: str, function: Callable[[], Any]) -> Any:
+    async def step(self, name: str, function: Callable[[], T], *, type: Any = None) -> T: ...
+    async def step(self, name: str, function: Callable[[], Any], *, type: Any = None) -> Any:
         """The function may be async, or an ordinary one, during which the event loop waits."""
         _check_function(name, function)
         workflow = self.blocking._workflow
+        converter = returned_type(function) if type is None else converter_of(type)
         with workflow.step(name):
             value = await self.resume(name, _MISSING)
             if value is _MISSING:
@@ -631,10 +652,11 @@ class AsyncJobContext(_AttemptView):
                     value = function()
                     if inspect.isawaitable(value):
                         value = await value
+                    value = _stored(value, converter, f"step {name}")
                 stored = to_json(value, f"step {name}")
                 await self.checkpoint(name, value)
                 value = from_json(stored)
-        return value
+        return _restored(value, converter, f"step {name}")
 
     async def sleep(self, duration: timedelta | float, *, name: str | None = None) -> None:
         workflow = self.blocking._workflow

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Protocol, TypeVar
@@ -23,8 +23,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Prot
 from penstock.errors import PenstockError
 from penstock.jobs.context import AsyncJobContext, JobContext
 from penstock.jobs.model.job import ALL_COMPLETED, DEFAULT_PRIORITY, BadJob, DependsOnPolicy, Job, NewJob, checked_name
+from penstock.jobs.model.json_text import NotJson, to_json
 from penstock.jobs.model.other_words import OF_TASKS, no_attribute, with_hints
+from penstock.jobs.model.secret_fields import checked_secret, mask_arguments
 from penstock.jobs.model.transitions import MOST_CRASHES
+from penstock.jobs.model.typed_values import FunctionTypes, types_of_function
 from penstock.jobs.task_defaults import TaskDefaults
 from penstock.leases import DEFAULT_LEASE_SECONDS, checked_seconds
 from penstock.retry import NO_RETRIES, RetryPolicy
@@ -78,6 +81,7 @@ class JobQueue(Protocol):
 
     def enqueue_new(self, new: NewJob) -> Job: ...
     def enqueue_all_new(self, news: list[NewJob]) -> list[Job]: ...
+    def load_result(self, job_id: str, timeout_seconds: float | None) -> tuple[Job, Any]: ...
 
 
 class Task(Generic[P, R]):
@@ -89,45 +93,54 @@ class Task(Generic[P, R]):
         function: Callable[..., R] | Callable[..., Awaitable[R]],
         settings: TaskSettings,
         jobs: JobQueue,
-        options: dict[str, Any] | None = None,
+        names: Mapping[str, Any] | None = None,
+        secret: Iterable[str] = (),
         defaults: TaskDefaults = _NO_DEFAULTS,
     ) -> None:
-        """`options` are fields of its jobs that are not the task's own."""
+        """`names` are those that its annotations may use beside its module's: of the function that it is made in."""
         self.name = checked_name(name, "task")
         self.function = function
         self.settings = settings
-        self._jobs = jobs
-        self._options = {
+        self.jobs = jobs
+        """Its app."""
+        self._options: dict[str, Any] = {
             "queue": settings.queue,
             "priority": settings.priority,
             "retries": settings.retries.times,
-            **(options or {}),
         }
+        self._own_options = self._options
+        self.given: dict[str, Any] = {}
+        """What `options` has said."""
         self.is_async = inspect.iscoroutinefunction(function)
         self._signature = inspect.signature(function)
         self.takes_context = _takes_context(name, function, self._signature)
         """Whether its first parameter is the context: a worker gives it, and `enqueue` does not."""
         self._parameters = _parameters(name, self._signature, self.takes_context)
-        self.given = options or {}
-        """What `options` has said."""
-        self._defaults = defaults
         self._bound = defaults.bind(name, self._signature, self.takes_context)
         self.rate = defaults.rate or ""
         """How often its jobs may start; "" where that is not limited."""
+        self.types: FunctionTypes = types_of_function(function, self._parameters, names)
+        """How its arguments and its result are stored, by their annotations."""
+        self._is_resolved = not self.types.unresolved
+        any_name = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in self._signature.parameters.values())
+        self.secret = checked_secret(name, secret, self._parameters, any_name=any_name)
+        """Paths to what is not shown of its jobs' arguments and results."""
+        if self.secret:
+            self._options["secret"] = self.secret
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
-        """Makes a job. Arguments that the task does not take, or that are not JSON, are refused here."""
-        return self._jobs.enqueue_new(self.new_job(args, kwargs))
+        """Makes a job. Arguments that the task does not take, or that cannot be stored, are refused here."""
+        return self.jobs.enqueue_new(self.new_job(args, kwargs))
 
     def enqueue_many(self, arguments: Iterable[dict[str, Any]]) -> list[Job]:
         """A job for each dict of arguments; in process, a hundred at a time are one commit.
 
         Nothing is made if one of them is refused.
         """
-        return self._jobs.enqueue_all_new([self.new_job((), self._checked_dict(one)) for one in arguments])
+        return self.jobs.enqueue_all_new([self.new_job((), self._checked_dict(one)) for one in arguments])
 
     @with_hints
     def options(
@@ -178,10 +191,23 @@ class Task(Generic[P, R]):
             "rate_key": rate_key,
         }
         given = {name: value for name, value in options.items() if value is not None}
-        return Task(self.name, self.function, self.settings, self._jobs, given, self._defaults)
+        task: Task[P, R] = object.__new__(Task)
+        task.__dict__.update(self.__dict__, given=given, _options=self._own_options | given)
+        return task
 
     def _has_default(self, what: str) -> bool:
         return self._bound is not None and what in self._bound.makers
+
+    def result(self, job: Job | str, *, timeout_seconds: float | None = None) -> R:
+        """What the job of this task, or the one with this id, has returned, when it has.
+
+        Raises JobFailed, TimeoutError; BadJob for a job of another task.
+        """
+        job_id = job if isinstance(job, str) else job.id
+        found, value = self.jobs.load_result(job_id, timeout_seconds)
+        if found.task != self.name:
+            raise BadJob(f"{job_id} is a job of {found.task}, not of {self.name}: {found.task}.result(…) has its type.")
+        return self.read_result(value)
 
     if not TYPE_CHECKING:  # a checker would take every other name for an attribute
 
@@ -192,9 +218,57 @@ class Task(Generic[P, R]):
     def new_job(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         """The job that calls the function so; refuses arguments that it does not take."""
         arguments = self._arguments(args, kwargs)
-        if self._bound is None:
-            return NewJob(self.name, arguments, **self._options)
-        return NewJob(self.name, arguments, **{**self._bound.of_job(arguments, self.given), **self._options})
+        options = self._options
+        if self._bound is not None:
+            options = {**self._bound.of_job(arguments, self.given), **options}
+        if not self._is_resolved:
+            self._resolve()
+        if self.types.converts:
+            arguments = self.types.write(arguments, "args")
+        if self.types.unresolved:
+            self._check_unresolved(arguments)
+        return NewJob(self.name, arguments, **options)
+
+    def _resolve(self) -> None:
+        """Once more: a class may stand below the task in its module."""
+        self._is_resolved = True
+        found = types_of_function(self.function, self._parameters)
+        if len(found.unresolved) < len(self.types.unresolved):
+            self.types = found
+
+    def _check_unresolved(self, arguments: dict[str, Any]) -> None:
+        """Says why an annotation does not help that is there."""
+        for name in arguments.keys() & self.types.unresolved.keys():
+            try:
+                to_json(arguments[name], f"args.{name}")
+            except NotJson as error:
+                annotation = self.types.unresolved[name]
+                reason = f"{error} It is annotated as {annotation!r}, which cannot be resolved: import it at runtime"
+                raise BadJob(f"{self.name}: {reason}, not for checkers only.") from None
+
+    def read_arguments(self, stored: dict[str, Any]) -> dict[str, Any]:
+        """The arguments that were stored, as they were given. Raises BadArguments."""
+        if not self._is_resolved:
+            self._resolve()
+        if not self.types.converts:
+            return stored
+        try:
+            return self.types.read(stored, "args")
+        except NotJson as error:
+            raise BadArguments(f"{self.name}: {error}") from error
+
+    def write_result(self, value: Any) -> Any:
+        """What it has returned, as JSON has it. Raises NotJson."""
+        converter = self.types.result
+        return value if converter is None else converter.to_plain(value, "result")
+
+    def read_result(self, stored: Any) -> R:
+        """What a job of this task has returned, of what is stored of it: one of the values of `ctx.results`."""
+        if not self._is_resolved:
+            self._resolve()
+        converter = self.types.result
+        value: R = stored if converter is None else converter.from_plain(stored, "result")
+        return value
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if not args and kwargs.keys() == self._parameters:
@@ -221,7 +295,8 @@ class Task(Generic[P, R]):
         try:
             self._arguments((), arguments)
         except BadJob as error:
-            raise BadArguments(f"{error} The job has {arguments!r:.500}.") from None
+            shown = mask_arguments(arguments, self.secret)
+            raise BadArguments(f"{error} The job has {shown!r:.500}.") from None
 
     def _checked_dict(self, arguments: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(arguments, dict):

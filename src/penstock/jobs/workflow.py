@@ -218,7 +218,7 @@ class Workflow:
             stored = self._find(key, about)
             if stored is not None and stored.is_done:
                 self._pass(key)
-                return None if stored.data is None else attempt.load(attempt.job, stored.data)
+                return None if stored.data is None else attempt.load(attempt.job, stored.data, f"event#{event}")
             until = None if seconds is None else checked_until(self._now() + seconds)
             if stored is not None:
                 until = stored.until
@@ -230,7 +230,7 @@ class Workflow:
                     done = replace(operation, is_done=True, data=found.data)
                     attempt.write(partial(workflows.keep, operation=done, taken=found))
                     self._pass(key)
-                    return attempt.load(attempt.job, found.data)
+                    return attempt.load(attempt.job, found.data, f"event#{event}")
                 if until is None or until > self._now():
                     raise self._suspend(Wait(key, until, event), operation, sent=sent)
                 if self._keep_timeout(replace(operation, is_done=True), sent):

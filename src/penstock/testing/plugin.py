@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
 
     from penstock.client.database import Database
+    from penstock.jobs.app import App
     from penstock.testing.clock import MovableClock
     from penstock.testing.fault_lab import FaultLab
+    from penstock.testing.job_app import JobApp
 
 
 @pytest.fixture
@@ -77,6 +80,23 @@ def penstock_server(penstock_db: Database) -> Iterator[str]:
 
     with running_server(penstock_db.engine) as server:
         yield server.url
+
+
+@pytest.fixture
+def job_app() -> Iterator[Callable[..., JobApp]]:
+    """`jobs = job_app(app)`: the app in memory until the test ends, a clock to move, and `jobs.run_until_idle()`.
+
+    Without an app, a new one: `jobs.app`. `now`, an aware datetime, is the time at which it begins.
+    """
+    from penstock.jobs.app import App as NewApp
+    from penstock.testing.job_app import JobApp
+
+    with ExitStack() as stack:
+
+        def make(app: App | None = None, *, now: datetime | None = None) -> JobApp:
+            return stack.enter_context(JobApp(NewApp(":memory:") if app is None else app, now=now))
+
+        yield make
 
 
 @pytest.fixture

@@ -715,6 +715,7 @@ _FIELDS: Final[tuple[_Field, ...]] = (
     ("rate", "rate", "", _text_value, _text),
     ("rate_at", "rate_at", None, _time_value, _time_from),
     ("schedule", "schedule", "", _text_value, _text),
+    ("secret", "secret", (), lambda value: {"L": [{"S": one} for one in value]}, _texts),
 )
 """What a record may lack: its attribute, the job's field (tables are older than some of their names), the field's value
 where the attribute is absent, and how it is written and read.

@@ -82,7 +82,7 @@ class RetryIn(PenstockError):
 class Payload:
     """Arguments, a result, or a checkpoint's data: JSON, in the item itself or, when it is long, somewhere else."""
 
-    text: str | None = None
+    text: str | None = field(default=None, repr=False)  # it may be secret
     record: str | None = None
     """The record of the same job that holds the text."""
     file: SavedFile | None = None
@@ -237,6 +237,8 @@ class Job:
     ended_at: float | None = None
     events: tuple[Event, ...] = ()
     """The newest of what happened to it; older ones are in records of their own."""
+    secret: tuple[str, ...] = ()
+    """Paths to what is not shown of its arguments and its result (secret_fields.py)."""
     others: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Attributes of the item that Penstock does not know: they are kept as they are."""
     is_new: bool = field(default=False, repr=False, compare=False)
@@ -414,6 +416,7 @@ class NewJob:
     depends_on_policy: DependsOnPolicy = ALL_COMPLETED
     id: str | None = None
     parent_id: str | None = None
+    secret: tuple[str, ...] = ()
 
 
 def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
@@ -445,6 +448,7 @@ def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
         rate_key=new.rate_key,
         rate=new.rate if new.rate_key is not None else "",
         schedule=new.schedule,
+        secret=new.secret,
         is_new=True,
     )
 

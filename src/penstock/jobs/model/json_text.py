@@ -29,7 +29,7 @@ class NotJson(PenstockError, ValueError):
         self.path = path
 
 
-class _Wrong(Exception):
+class WrongValue(Exception):
     """What is wrong, and where below the value that is being checked; the path is made on the way up."""
 
     def __init__(self, reason: str) -> None:
@@ -47,7 +47,7 @@ def to_json(value: object, path: str) -> str:
         except (TypeError, UnicodeError):  # integers past 64 bits, named tuples; and text that is not Unicode
             _check_text(value)
             return _SLOW + json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except _Wrong as wrong:
+    except WrongValue as wrong:
         raise NotJson(f"{path}{wrong.path}", wrong.reason) from None
     except ValueError as error:  # an integer of more digits than Python writes
         raise NotJson(path, f"cannot be written: {error}") from None
@@ -84,13 +84,13 @@ def _check(value: object, depth: int) -> None:
         return
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise _Wrong(f"is {value}, which JSON does not have: use None or a text.")
+            raise WrongValue(f"is {value}, which JSON does not have: use None or a text.")
     elif isinstance(value, dict | list | tuple):
         if depth == 0:
-            raise _Wrong(f"is nested more than {_DEPTH} deep.")
+            raise WrongValue(f"is nested more than {_DEPTH} deep.")
         _check_members(value, depth - 1)
     elif not isinstance(value, str | int):
-        raise _Wrong(f"is a {kind.__name__}, which JSON does not have: {_advice(kind)}")
+        raise WrongValue(f"is a {kind.__name__}, which JSON does not have: {_advice(kind)}")
 
 
 def _check_members(value: dict[Any, Any] | list[Any] | tuple[Any, ...], depth: int) -> None:
@@ -109,10 +109,10 @@ def _check_members(value: dict[Any, Any] | list[Any] | tuple[Any, ...], depth: i
             for place, member in enumerate(value):  # noqa: B007 - told where one is wrong
                 _check(member, depth)
             return
-    except _Wrong as wrong:
+    except WrongValue as wrong:
         wrong.path = (f".{step}" if isinstance(value, dict) else f"[{place}]") + wrong.path
         raise
-    raise _Wrong(f"has the key {step!r}, a {type(step).__name__}: JSON's keys are text.")
+    raise WrongValue(f"has the key {step!r}, a {type(step).__name__}: JSON's keys are text.")
 
 
 def _check_text(value: object) -> None:
@@ -121,7 +121,7 @@ def _check_text(value: object) -> None:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise _Wrong("holds half a surrogate pair, which is no text: store bytes in a file.") from None
+            raise WrongValue("holds half a surrogate pair, which is no text: store bytes in a file.") from None
     elif isinstance(value, dict):
         for name, member in value.items():
             _check_text(name)
@@ -134,14 +134,24 @@ def _check_text(value: object) -> None:
 def _check_below(step: str, member: object) -> None:
     try:
         _check_text(member)
-    except _Wrong as wrong:
+    except WrongValue as wrong:
         wrong.path = step + wrong.path
         raise
 
 
 def _advice(kind: type) -> str:
+    name = kind.__name__
     if kind in (bytes, bytearray, memoryview):
-        return "save it with ctx.files, or encode it as text."
-    if kind.__name__ in ("datetime", "date", "time", "Decimal", "UUID"):
-        return "pass str(value) and turn it back in the task."
-    return "pass numbers, text, lists and dicts."
+        return "save it with ctx.files, or annotate it as bytes."
+    if name in _ANNOTATED or hasattr(kind, "__dataclass_fields__") or hasattr(kind, "model_dump") or _is_enum(kind):
+        return f"annotate the parameter or what the function returns as {name}; a step takes type={name} too."
+    return "pass numbers, text, lists and dicts, or annotate it as a dataclass."
+
+
+_ANNOTATED: Final = frozenset(
+    {"datetime", "date", "time", "timedelta", "Decimal", "UUID", "set", "frozenset", "Path", "PosixPath", "WindowsPath"}
+)
+
+
+def _is_enum(kind: type) -> bool:
+    return hasattr(kind, "__members__")

@@ -104,9 +104,16 @@ def take_over(job: Job, owner: str, seconds: float, now: float, max_crashes: int
     return _move(job, "taken_over", now, changes, f"from {gone}, {why}: {charged}")
 
 
-def requeue(job: Job, reason: str, now: float, requeues: int | None = None) -> ChangedJob:
-    """Its worker gives it back, at a checkpoint or before it began; `requeues` is the job's new count of them."""
-    changes = {"lease": None, "run_at": now, "requeues": job.requeues if requeues is None else requeues}
+def requeue(job: Job, reason: str, now: float, requeues: int | None = None, at: float | None = None) -> ChangedJob:
+    """Its worker gives it back, at a checkpoint or before it began; `requeues` is the job's new count of them.
+
+    It is due at once, or `at` that time.
+    """
+    changes = {
+        "lease": None,
+        "run_at": now if at is None else max(now, at),
+        "requeues": job.requeues if requeues is None else requeues,
+    }
     return _move(job, "handed_over", now, changes, cut(reason, _DETAIL_CHARACTERS))
 
 

@@ -1,4 +1,4 @@
-"""What tasks are given and give back: JSON (json_text.py), kept where it fits.
+"""What tasks are given and give back: JSON (json_text.py), encoded by the app's codecs, kept where it fits.
 
 1. Short payloads are in the item that they belong to, longer ones in a record of their own, and those that no item can
    hold in a file. The reader does not notice.
@@ -10,6 +10,7 @@ import hashlib
 from typing import Any, Final
 
 from penstock.client.database import Database
+from penstock.codecs import MARK, CodecChain
 from penstock.errors import PenstockError
 from penstock.files import Files
 from penstock.jobs.layouts.layout import Layout, Record
@@ -27,22 +28,31 @@ RECORD_BYTES: Final = 300 * 1024
 class Payloads:
     """Where payloads are kept (1)."""
 
-    def __init__(self, db: Database, layout: Layout, files: Files | None) -> None:
+    def __init__(self, db: Database, layout: Layout, files: Files | None, codecs: CodecChain) -> None:
         self._db = db
         self._layout = layout
         self._files = files
+        self._codecs = codecs
 
     def place(self, job: Job, name: str, text: str) -> tuple[Payload, list[Record]]:
         """For a job's main record: the payload, and the records that must be written with it."""
+        text = self.encode(job, name, text)
         size = len(text) if text.isascii() else len(text.encode())
         if size <= INLINE_BYTES:
             return Payload(text), []
         if size <= RECORD_BYTES:
             return Payload(record=f"payload#{name}"), [self._layout.payload(job, name, text)]
-        return self.spill(job, text), []
+        return self._spill(job, text), []
 
-    def spill(self, job: Job, text: str) -> Payload:
+    def spill(self, job: Job, name: str, text: str) -> Payload:
         """For a record of its own: in it, or in a file."""
+        return self._spill(job, self.encode(job, name, text))
+
+    def encode(self, job: Job, name: str, text: str) -> str:
+        """JSON as it is stored; `name` is what the payload is called, such as `args`."""
+        return self._codecs.encode(text, job.id, name) if self._codecs.writes else text
+
+    def _spill(self, job: Job, text: str) -> Payload:
         data = text.encode()
         if len(data) <= RECORD_BYTES:
             return Payload(text)
@@ -50,16 +60,25 @@ class Payloads:
         digest = hashlib.sha256(data).hexdigest()
         return Payload(file=self._file_store(job).save(f"{job.id}/payloads/{digest[:32]}.json", data))
 
-    def load(self, job: Job, payload: Payload) -> Any:
-        text = self._text(job, payload)
+    def load(self, job: Job, payload: Payload, name: str | None = None) -> Any:
+        """`name` is what the payload is called, where that is known."""
+        text = self._text(job, payload, name)
         return None if text is None else from_json(text)
 
     def is_same(self, job: Job, payload: Payload, text: str) -> bool:
-        """Whether a payload of the job is this JSON."""
-        found = self._text(job, payload)
+        """Whether the arguments of the job are this JSON."""
+        found = self._text(job, payload, "args")
         return found is not None and same_json(found, text)
 
-    def _text(self, job: Job, payload: Payload) -> str | None:
+    def _text(self, job: Job, payload: Payload, name: str | None) -> str | None:
+        text = self._stored_text(job, payload)
+        if text is None or not text.startswith(MARK):
+            return text
+        if name is None and (payload is job.args or payload is job.result):
+            name = "args" if payload is job.args else "result"
+        return self._codecs.decode(text, job.id, name)
+
+    def _stored_text(self, job: Job, payload: Payload) -> str | None:
         if payload.text is not None:
             return payload.text
         if payload.record is not None:

@@ -11,13 +11,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from penstock.client.database import Database
 from penstock.clock import Clock, SystemClock
+from penstock.codecs import MARK, CodecChain
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs.layouts.item_collection import CollectionLayout, limit_pool, task_pool
@@ -46,6 +47,7 @@ from penstock.jobs.model.job import (
     new_id,
 )
 from penstock.jobs.model.rate import has_slot
+from penstock.jobs.model.secret_fields import mask_arguments, mask_result
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import Change, ChangedJob
 from penstock.jobs.store.conditional_writes import Guarded, JobWriter
@@ -94,10 +96,13 @@ Candidate = tuple[Job, float] | tuple[Job, float, int]
 """A job that may be claimed, for how many seconds, and the version of its task."""
 
 
-def short_result(value: object) -> str | None:
-    """The text of a result that fits into the write that ends its job; None of one that is long, or no JSON."""
+def short_result(value: object, write: Callable[[object], object]) -> str | None:
+    """The text of a result that fits into the write that ends its job; None of one that is long, or cannot be stored.
+
+    `write` makes JSON of it.
+    """
     try:
-        text = to_json(value, "result")
+        text = to_json(write(value), "result")
     except NotJson:
         return None  # `complete` says what is wrong with it
     return text if len(text) <= _SHORT_CHARACTERS else None
@@ -125,6 +130,7 @@ class JobStore:
         files: Files | None = None,
         clock: Clock | None = None,
         keep_seconds: float = DEFAULT_KEEP_SECONDS,
+        codecs: CodecChain | None = None,
     ) -> None:
         self.db = db
         self.layout: Layout = layout or CollectionLayout()
@@ -139,7 +145,7 @@ class JobStore:
         claims = self.layout.claim_index, self.layout.shards
         self.side_items = SideItems(db, self.layout.table, self.layout.main_key, *claims)
         self._turns = Turns(self.side_items, self._reader.first_turn, self.layout.ttl_name)
-        self.payloads = Payloads(db, self.layout, files)
+        self.payloads = Payloads(db, self.layout, files, codecs or CodecChain())
         self._expiry = Expiry(db, self.layout, self.side_items, self._reader, self._writer, keep_seconds)
         self._dependencies = Dependencies(self, self._reader, self._writer)
         self.workflows = Workflows(self, self._reader, self._writer, self._dependencies)
@@ -206,7 +212,7 @@ class JobStore:
         for place, new in enumerate(news):
             job, text = self._first_version(new)
             if self._is_one_put(job, text):
-                plain.append((place, transitions.create(job, Payload(text))))
+                plain.append((place, transitions.create(job, Payload(self.payloads.encode(job, "args", text)))))
         for start in range(0, len(plain), _ENQUEUED_TOGETHER):
             group = plain[start : start + _ENQUEUED_TOGETHER]
             written = self._writer.create_together([created for _, created in group])
@@ -578,7 +584,7 @@ class JobStore:
     def _plan_completion(self, job: Job, result: str, now: float) -> tuple[Job, ChangedJob] | None:
         if not self._is_one_write(job, now):
             return None
-        changed = transitions.complete(job, Payload(result), now)
+        changed = transitions.complete(job, Payload(self.payloads.encode(job, "result", result)), now)
         return None if changed.moved_out else (job, changed)
 
     def _plan_start(
@@ -636,7 +642,8 @@ class JobStore:
         point: Checkpoint | None = None
         if checkpoint is not None:
             checked_name(checkpoint, "checkpoint")
-            payload = self.payloads.spill(job, to_json(value, f"checkpoint {checkpoint}"))
+            text_of_value = to_json(value, f"checkpoint {checkpoint}")
+            payload = self.payloads.spill(job, f"checkpoint#{checkpoint}", text_of_value)
             point = Checkpoint(checkpoint, version, 0.0, payload, cut(summary, _SUMMARY_CHARACTERS), job.attempt)
         is_newer = point is not None and (job.suspect or job.crashes > 0) and self._is_newer(job, point)
         words = shorten(message or (f"checkpoint {checkpoint}" if checkpoint else ""), _MESSAGE_CHARACTERS)
@@ -656,7 +663,8 @@ class JobStore:
     def _is_newer(self, job: Job, point: Checkpoint) -> bool:
         """Whether it is progress: a task may write the same checkpoint in each attempt, and then kill its worker."""
         before = self.checkpoint(job.id, point.name)
-        return before is None or self.load(job, before.data) != self.load(job, point.data)
+        name = f"checkpoint#{point.name}"
+        return before is None or self.load(job, before.data, name) != self.load(job, point.data, name)
 
     def log(self, job_id: str, message: str, *, data: object = None) -> Job:
         """A numbered entry by somebody who does not hold the job: any number may write at once."""
@@ -708,10 +716,10 @@ class JobStore:
 
         return self.change_held(job, change, ending=True)
 
-    def requeue(self, job: Job, reason: str, requeues: int | None = None) -> Job:
-        """Gives the job back to the queue: the next worker continues it at its last checkpoint."""
+    def requeue(self, job: Job, reason: str, requeues: int | None = None, *, at: float | None = None) -> Job:
+        """Gives the job back to the queue: the next worker continues it at its last checkpoint, not before `at`."""
         return self.change_held(
-            job, lambda current, now: transitions.requeue(current, reason, now, requeues), ending=True
+            job, lambda current, now: transitions.requeue(current, reason, now, requeues, at), ending=True
         )
 
     def end_cancelled(self, job: Job) -> Job:
@@ -773,11 +781,22 @@ class JobStore:
         """Does what is left to do of a job that stands in the claim index for another reason than to be run."""
         self._dependencies.settle(job)
 
-    def load(self, job: Job, payload: Payload | None) -> Any:
-        """The value of a payload, wherever it lies."""
+    def load(self, job: Job, payload: Payload | None, name: str | None = None) -> Any:
+        """The value of a payload, wherever it lies. Its `name` is checked where it is given (codecs.py, 3).
+
+        Raises PayloadLocked where it is encoded and this program has not the key.
+        """
         if payload is None:
             return None
-        return self.payloads.load(job, payload) if payload.text is None else from_json(payload.text)
+        text = payload.text
+        return self.payloads.load(job, payload, name) if text is None or text[0] == MARK else from_json(text)
+
+    def load_to_show(self, job: Job, payload: Payload | None) -> Any:
+        """The same of arguments or a result, without the fields that the task declares secret."""
+        value = self.load(job, payload)
+        if not job.secret:
+            return value
+        return mask_arguments(value, job.secret) if payload is job.args else mask_result(value, job.secret)
 
     def queue(self, name: str) -> Queue:
         return self.side_items.queue(name)

@@ -135,7 +135,7 @@ class Workflows:
 
         def change(current: Job) -> ChangedJob:
             _check_takes_events(current, name)
-            payload[:] = payload or [self._store.payloads.spill(current, text)]
+            payload[:] = payload or [self._store.payloads.spill(current, f"event#{name}", text)]
             changed = transitions.deliver(current, name, self._store.clock.now())
             after = changed.job
             kept[:] = [self._layout.sent(after, SentEvent(name, after.sent, after.updated_at, payload[0]))]
@@ -220,16 +220,16 @@ class Workflows:
         return self.keep(job, Operation(f"{key}#{number:05d}", "", is_done=True, data=payload))
 
     def results_payload(self, job: Job, key: str, results: list[dict[str, Any]]) -> Payload:
-        return self._store.payloads.spill(job, to_json(results, key))
+        return self._store.payloads.spill(job, key, to_json(results, key))
 
     def results(self, job: Job, operation: Operation) -> Iterator[dict[str, Any]]:
         """What `keep_results` has stored, in its order; one record at a time is in memory."""
         if operation.data is not None:
-            yield from self._store.load(job, operation.data)
+            yield from self._store.load(job, operation.data, operation.key)
         for number in range(operation.parts):
             part = self.operation(job.id, f"{operation.key}#{number:05d}")
             if part is not None:
-                yield from self._store.load(job, part.data)
+                yield from self._store.load(job, part.data, operation.key)
 
 
 def child_of(parent: Job, new: NewJob, child_id: str) -> NewJob:

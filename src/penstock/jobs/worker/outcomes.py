@@ -5,16 +5,20 @@
    another worker has taken it, and this is no crash of its worker's.
 2. Only what is wrong with the outcome itself, such as a result that is not JSON, is a failure of the task.
 3. Whatever a task has raised can be stored: its text is cut, and half surrogate pairs are spelt out.
+4. A payload that this worker cannot decode, because it has not the key, is no failure of the task: its job is requeued
+   for later, a hundred times at most, and no retry is used up.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from penstock.codecs import PayloadLocked
 from penstock.errors import PenstockError
 from penstock.jobs.context import Attempt
 from penstock.jobs.model.job import Job, JobCancelled, JobError, JobRequeued, RetryIn
@@ -24,10 +28,12 @@ from penstock.jobs.store.patience import is_outage
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import BadArguments, Task
 from penstock.leases import LeaseLost
-from penstock.retry import Failure
+from penstock.retry import Backoff, Failure
 
 _LOG = logging.getLogger("penstock.jobs")
 
+_LOCKED_AGAIN: Final = Backoff(15.0, 2.0, 3_600.0)
+"""How long a job waits for a worker that has its key (4): four days in all."""
 _NO_CHECKPOINT: Final = (
     "its soft time limit of {:g} s was over before it had kept a checkpoint: the next attempt would get no further. "
     "Call ctx.checkpoint(…) as it goes (ctx.progress keeps nothing), or give the task a longer time_limit_seconds."
@@ -94,6 +100,28 @@ class Outcomes:
         else:
             self.count(how, attempt.job)
 
+    def store_raised(self, attempt: Attempt, task: Task[Any, Any], error: BaseException) -> None:
+        """The task has raised this, or could not be called: what becomes of its job."""
+        if isinstance(error, asyncio.CancelledError):
+            error = attempt.reason_to_end() or error
+        if isinstance(error, BaseExceptionGroup) and error.split(JobSuspended)[1] is None:
+            error = attempt.suspended or error  # by a TaskGroup
+        if isinstance(error, TypeError):
+            error = _bad_arguments(attempt, task) or error
+        match error:
+            case LeaseLost():
+                self.count_lost(attempt, error)
+            case JobCancelled():
+                self.end(attempt, "cancelled", self._store.end_cancelled)
+            case JobRequeued():
+                self.store_requeue(attempt, task, error)
+            case JobSuspended():
+                self.store_suspension(attempt, error)
+            case PayloadLocked() if attempt.job.requeues < MOST_REQUEUES:
+                self._requeue_locked(attempt, error)
+            case _:
+                self.store_failure(attempt, task, error)
+
     def store_failure(self, attempt: Attempt, task: Task[Any, Any], error: BaseException) -> None:
         """The task has raised this: it is retried, or has failed."""
         retries = task.settings.retries
@@ -122,6 +150,13 @@ class Outcomes:
     def store_suspension(self, attempt: Attempt, suspended: JobSuspended) -> None:
         """The task waits, and goes on when that is over."""
         self.end(attempt, "suspended", lambda job: self._store.workflows.suspend(job, suspended))
+
+    def _requeue_locked(self, attempt: Attempt, error: PayloadLocked) -> None:
+        """This worker has not the key (4): another may have it, or this one after its next start."""
+        requeues = attempt.job.requeues + 1
+        _LOG.warning("%s is requeued: %s", attempt.job.id, error, extra=attempt.log_fields)
+        at = self._store.clock.now() + _LOCKED_AGAIN.bound(requeues)
+        self.end(attempt, "requeued", lambda job: self._store.requeue(job, str(error), requeues, at=at))
 
     def count_lost(self, attempt: Attempt, lost: LeaseLost) -> None:
         """Another worker has the job now, or may take it."""
@@ -177,6 +212,15 @@ class Outcomes:
         else:
             _LOG.error("%s has %s, which could not be stored: %s", attempt.job.id, how, error)
             self.count("lost", attempt.job)
+
+
+def _bad_arguments(attempt: Attempt, task: Task[Any, Any]) -> PenstockError | None:
+    """Why the task could not even be called; None if it was."""
+    try:
+        task.check_stored(attempt.load(attempt.job, attempt.job.args))
+    except PenstockError as error:  # or that they could not be read, which ends the attempt as it does elsewhere
+        return error
+    return None
 
 
 def job_error(error: BaseException) -> JobError:

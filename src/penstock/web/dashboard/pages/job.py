@@ -181,7 +181,7 @@ def _context(site: Site, store: JobStore, history: History) -> dict[str, Any]:
 def _value(store: JobStore, job: Job, payload: Payload) -> str:
     """A payload as text, or why it cannot be loaded."""
     try:
-        return pretty(store.load(job, payload))
+        return pretty(store.load_to_show(job, payload))
     except (PenstockError, OSError) as error:
         return f"({error})"
 
