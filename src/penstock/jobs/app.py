@@ -15,7 +15,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,28 +27,28 @@ from penstock.client.transports import endpoints
 from penstock.clock import Clock
 from penstock.errors import PenstockError, ValidationException
 from penstock.files import Files, open_files
+from penstock.jobs.async_app import POLLS, AsyncApp
 from penstock.jobs.context import AsyncJobContext, JobContext
 from penstock.jobs.cron import BadCron, Schedule
+from penstock.jobs.job_queries import Jobs
 from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.layouts.layout import Layout
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
-from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob
+from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob, checked_tags
 from penstock.jobs.model.json_text import to_json
 from penstock.jobs.model.other_words import OF_APPS, no_attribute, with_hints
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import MOST_CRASHES
 from penstock.jobs.store.patience import ask_until
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
-from penstock.jobs.tasks import Task, TaskSettings
+from penstock.jobs.tasks import Task, TaskSettings, named_task
 from penstock.leases import DEFAULT_LEASE_SECONDS
-from penstock.retry import Backoff, RetryPolicy
+from penstock.retry import RetryPolicy
 from penstock.user_modules import load_attribute
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_POLLS: Final = Backoff(0.02, 1.5, 1.0)
-"""How often `wait` reads the job."""
 _LEASES_KEPT: Final = 4
 FILES_VARIABLE: Final = "PENSTOCK_FILES"
 
@@ -87,6 +87,7 @@ class App:
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.schedules: dict[str, Schedule] = {}
         self._listeners: list[Callable[[], None]] = []
+        self._aio: AsyncApp | None = None
 
     # ── tasks ────────────────────────────────────────────────────────────────────────────────────
 
@@ -106,6 +107,7 @@ class App:
         timezone: str = "UTC",
         cron_args: Mapping[str, Any] | None = None,
         cron_overlap: bool = False,
+        tags: Iterable[str] = (),
     ) -> _Decorator:
         """Makes a function a task, whose parameters are what is enqueued, as JSON.
 
@@ -116,7 +118,8 @@ class App:
         `cron` also enqueues it by the clock of `timezone`, once for each time whatever the number of workers. In an
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
         it runs when the clocks go forward. `cron_args` are the arguments of its jobs. While one of them has not ended,
-        the next is skipped, unless `cron_overlap` allows it.
+        the next is skipped, unless `cron_overlap` allows it. `tags` are words that `app.jobs.find(tag=…)` finds its
+        jobs by.
         """
         if callable(name):
             raise PenstockError("Write @app.task() with parentheses.")
@@ -126,7 +129,14 @@ class App:
             )
         policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
         settings = TaskSettings(
-            queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds, max_crashes
+            queue,
+            priority,
+            policy,
+            lease_seconds,
+            time_limit_seconds,
+            soft_time_limit_seconds,
+            max_crashes,
+            tags=checked_tags(tags),
         )
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
         if self._keep_seconds < _LEASES_KEPT * lease_seconds:
@@ -148,7 +158,28 @@ class App:
 
         return _Decorator(register)
 
+    def task_named(self, name: str) -> Task[..., Any]:
+        """The task of that name: this app's, or else one of another program that works on the same database.
+
+        Of the latter's arguments nothing is known here: they must be JSON, and its worker refuses what it does not
+        take. Its queue is given with `options(queue=…)`, where that is not "default".
+        """
+        return self.tasks.get(name) or named_task(name, self)
+
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def jobs(self) -> Jobs:
+        """Finds jobs, reads what happened to them, and changes many at once."""
+        return Jobs(lambda: self.store)
+
+    @property
+    def aio(self) -> AsyncApp:
+        """The same verbs, awaited: for code that runs on an event loop."""
+        with self._opening:
+            if self._aio is None:
+                self._aio = AsyncApp(self)
+            return self._aio
 
     def enqueue_new(self, new: NewJob) -> Job:
         """Makes a job: `task.enqueue` is how to call it."""
@@ -187,11 +218,11 @@ class App:
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         polls = 0
         while True:
-            job = ask_until(end, partial(self.get, job_id))
-            if ask_until(end, partial(self.store.has_ended, job)):
+            job, has_ended = self.ended(job_id, end)
+            if has_ended:
                 return job
             polls += 1
-            pause = _POLLS.bound(polls)
+            pause = POLLS.bound(polls)
             if end is not None and time.monotonic() + pause > end:
                 raise TimeoutError(f"{job_id} is still {job.state} after {timeout_seconds:g} s")
             time.sleep(pause)
@@ -199,7 +230,15 @@ class App:
     def result(self, job_id: str, *, timeout_seconds: float | None = None) -> Any:
         """What the task returned, when it has. Raises JobFailed, TimeoutError. Waits for the database, as `wait`."""
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        job = self.wait(job_id, timeout_seconds=timeout_seconds)
+        return self.result_of(self.wait(job_id, timeout_seconds=timeout_seconds), end)
+
+    def ended(self, job_id: str, end: float | None = None) -> tuple[Job, bool]:
+        """The job, and whether it has ended: one read. A database that is away is waited for, as in `wait`."""
+        job = ask_until(end, partial(self.get, job_id))
+        return job, ask_until(end, partial(self.store.has_ended, job))
+
+    def result_of(self, job: Job, end: float | None = None) -> Any:
+        """What the task of a job that has ended returned. Raises JobFailed."""
         if job.state is not State.COMPLETED:
             raise JobFailed(job)
         return ask_until(end, lambda: self.store.load(job, job.result))
@@ -269,6 +308,9 @@ class App:
     def close(self) -> None:
         """Closes the database if the app opened it."""
         store, self._store = self._store, None
+        aio, self._aio = self._aio, None
+        if aio is not None:
+            aio.close()
         if store is not None and not isinstance(self._url, Database):
             store.db.close()
         if self._temporary is not None:

@@ -22,7 +22,16 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Prot
 
 from penstock.errors import PenstockError
 from penstock.jobs.context import AsyncJobContext, JobContext
-from penstock.jobs.model.job import ALL_COMPLETED, DEFAULT_PRIORITY, BadJob, DependsOnPolicy, Job, NewJob, checked_name
+from penstock.jobs.model.job import (
+    ALL_COMPLETED,
+    DEFAULT_PRIORITY,
+    BadJob,
+    DependsOnPolicy,
+    Job,
+    NewJob,
+    checked_name,
+    checked_tags,
+)
 from penstock.jobs.model.other_words import OF_TASKS, no_attribute, with_hints
 from penstock.jobs.model.transitions import MOST_CRASHES
 from penstock.leases import DEFAULT_LEASE_SECONDS, checked_seconds
@@ -51,6 +60,8 @@ class TaskSettings:
     """So long after its start, the attempt ends at its next report and another worker continues it."""
     max_crashes: int = MOST_CRASHES
     """A job that has killed so many workers while it ran alone, without a newer checkpoint, has failed."""
+    tags: tuple[str, ...] = ()
+    """Words that its jobs are found by."""
 
     def __post_init__(self) -> None:
         limit, soft_limit = self.time_limit_seconds, self.soft_time_limit_seconds
@@ -62,6 +73,7 @@ class TaskSettings:
             most = "" if limit is None else f" and no more than the limit of {limit}"
             raise BadJob(f"soft_time_limit_seconds is more than 0{most}, not {soft_limit}.")
         checked_seconds(self.lease_seconds)
+        object.__setattr__(self, "tags", checked_tags(self.tags))
         if type(self.max_crashes) is not int or not 1 <= self.max_crashes <= _LARGEST_MAX_CRASHES:
             raise BadJob(f"max_crashes is a whole number from 1 to {_LARGEST_MAX_CRASHES:,}, not {self.max_crashes!r}.")
 
@@ -95,6 +107,8 @@ class Task(Generic[P, R]):
             "retries": settings.retries.times,
             **(options or {}),
         }
+        if settings.tags:
+            self._options["tags"] = checked_tags((*settings.tags, *self._options.get("tags", ())))
         self.is_async = inspect.iscoroutinefunction(function)
         self._signature = inspect.signature(function)
         self.takes_context = _takes_context(name, function, self._signature)
@@ -130,6 +144,7 @@ class Task(Generic[P, R]):
         depends_on_policy: DependsOnPolicy = ALL_COMPLETED,
         concurrency_key: str | None = None,
         max_concurrent: int | None = None,
+        tags: Iterable[str] = (),
     ) -> Task[P, R]:
         """The same task for one job: `report.options(idempotency_key="2026-11").enqueue(project="x")`.
 
@@ -137,7 +152,8 @@ class Task(Generic[P, R]):
         most one job with it that has not ended. `depends_on`: jobs that must complete first; with the
         `depends_on_policy` "all_ended", that must end first, however, and with "any_completed", of which one must
         complete first. `concurrency_key`: at most `max_concurrent` jobs with it (1) run at once. `run_at` is an aware
-        datetime, `delay` a timedelta or seconds.
+        datetime, `delay` a timedelta or seconds. `tags`: up to five words that `app.jobs.find(tag=…)` finds it by,
+        beside those of the task.
         """
         if isinstance(depends_on, str) or not all(isinstance(one, str) for one in depends_on):
             raise BadJob(f"depends_on is a list of the ids of other jobs, such as [job.id], not {depends_on!r:.200}.")
@@ -157,6 +173,7 @@ class Task(Generic[P, R]):
             "depends_on_policy": depends_on_policy,
             "concurrency_key": concurrency_key,
             "max_concurrent": max_concurrent,
+            "tags": checked_tags(tags) or None,
         }
         given = {name: value for name, value in options.items() if value is not None}
         return Task(self.name, self.function, self.settings, self._jobs, given)
@@ -203,6 +220,15 @@ class Task(Generic[P, R]):
             call = f"{self.name}.enqueue_many([{{'month': 11}}, …])"
             raise BadJob(f"{arguments!r:.100} is no dict of arguments: {call}.")
         return arguments
+
+
+def named_task(name: str, jobs: JobQueue) -> Task[..., Any]:
+    """A task of another program, known by its name alone: its arguments are checked where it runs."""
+
+    def elsewhere(**arguments: Any) -> Any:
+        raise PenstockError(f"{name} is a task of another program: here it can be enqueued, and not called.")
+
+    return Task(name, elsewhere, TaskSettings(), jobs)
 
 
 def _timestamp(run_at: datetime) -> float:

@@ -36,6 +36,7 @@ from penstock.jobs.model.job import (
     JobFile,
     JobNotFound,
     JobPage,
+    KeyTaken,
     NewJob,
     Payload,
     check_new,
@@ -205,6 +206,7 @@ class JobStore:
             self._writer.keeps_events
             and not job.depends_on
             and job.unique_key is None
+            and not job.tags
             and len(text) <= _SHORT_CHARACTERS
         )
 
@@ -228,6 +230,8 @@ class JobStore:
             payload, records = self.payloads.place(job, "args", text)
             stored, dependencies = self._dependencies.store_apart(job)
             records += dependencies
+            if job.tags:
+                records += self.layout.tags(job)
             created = transitions.create(stored, payload)
             try:
                 guards = [] if job.unique_key is None else self.side_items.hold_unique(job)
@@ -249,7 +253,7 @@ class JobStore:
 
     def _existing(self, new: NewJob, found: Job, text: str) -> Job:
         if found.task != new.task or not self.payloads.is_same(found, found.args, text):
-            raise BadJob(
+            raise KeyTaken(
                 f"{found.id} has the same idempotency key ({new.idempotency_key or new.id!r}) and other arguments. "
                 "Use another key for another job, or the same arguments."
             )
@@ -295,6 +299,7 @@ class JobStore:
         state: State | None = None,
         task: str | None = None,
         tenant: str | None = None,
+        tag: str | None = None,
         since: float | None = None,
         until: float | None = None,
         limit: int = 50,
@@ -304,7 +309,7 @@ class JobStore:
         if limit < 1:
             raise ValueError(f"limit is at least 1, not {limit}")
         tenants = tuple(self.side_items.tenants()) if tenant is None else (tenant,)
-        wanted = JobFilter(state, task, tenants, since, until)
+        wanted = JobFilter(state, task, tenants, since, until, tag)
         return self._reader.find(wanted, self.clock.now(), limit, token)
 
     # ── claiming ─────────────────────────────────────────────────────────────────────────────────
@@ -812,7 +817,7 @@ class JobStore:
                 if ending or refusal.place >= len(actions):
                     raise
                 if self._unique_holder(job, refusal.item) is not None:
-                    raise BadJob(f"{job.id}: another job holds its unique key {job.unique_key!r} now.") from None
+                    raise KeyTaken(f"{job.id}: another job holds its unique key {job.unique_key!r} now.") from None
             contention.wait()
 
     def _extend(self, job: Job, change: Change, now: float) -> Job:
