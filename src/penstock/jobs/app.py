@@ -254,6 +254,13 @@ class App:
                     self._store = self._open()
         return self._store
 
+    @classmethod
+    def on_store(cls, store: JobStore) -> App:
+        """An app without tasks, on a store that is open: for those who look at the jobs of others."""
+        app = cls(store.db, layout=store.layout, files=store.files, clock=store.clock, keep_seconds=store.keep_seconds)
+        app._store = store
+        return app
+
     def _open(self) -> JobStore:
         url = self._url if self._url is not None else endpoints.named_database(os.environ)
         if url is None:

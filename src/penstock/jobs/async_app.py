@@ -132,8 +132,8 @@ class AsyncJobs:
         page: JobPage = await self._call(self._jobs.page, **query)
         return page
 
-    async def log(self, job_id: str, *, after: int = 0) -> list[Entry]:
-        entries: list[Entry] = await self._call(self._jobs.log, job_id, after=after)
+    async def log(self, job_id: str, *, after: int = 0, limit: int | None = None) -> list[Entry]:
+        entries: list[Entry] = await self._call(self._jobs.log, job_id, after=after, limit=limit)
         return entries
 
     async def events(self, job_id: str) -> tuple[Event, ...]:

@@ -138,10 +138,10 @@ class Jobs:
 
     # ── one job ──────────────────────────────────────────────────────────────────────────────────
 
-    def log(self, job_id: str, *, after: int = 0) -> list[Entry]:
-        """Its numbered log, from the entry after `after` on. Raises JobNotFound."""
+    def log(self, job_id: str, *, after: int = 0, limit: int | None = None) -> list[Entry]:
+        """Its numbered log, from the entry after `after` on, at most `limit` entries. Raises JobNotFound."""
         store = self._store()
-        return store.entries(job_id, after=after) if store.get(job_id).entries > after else []
+        return store.entries(job_id, after=after, limit=limit) if store.get(job_id).entries > after else []
 
     def events(self, job_id: str) -> tuple[Event, ...]:
         """What happened to it, oldest first. Raises JobNotFound."""

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -129,6 +130,8 @@ class JobStore:
         self.files = files
         self.clock = clock or SystemClock()
         self.keep_seconds = keep_seconds
+        self.renewals = 0
+        """Of leases, by this store."""
         self.outage = Outage(_LOG)
         """Of the database; all who use the store share it."""
         db = PatientDatabase(db)
@@ -289,9 +292,10 @@ class JobStore:
         """The job with all of its records: one Query. Raises JobNotFound."""
         return self._reader.history(job_id, self.clock.now())
 
-    def entries(self, job_id: str, *, after: int = 0) -> list[Entry]:
-        """The numbered log from the entry after `after` on."""
-        return [self.layout.entry_of(item) for item in self._reader.pages(self.layout.entries(job_id, after))]
+    def entries(self, job_id: str, *, after: int = 0, limit: int | None = None) -> list[Entry]:
+        """The numbered log from the entry after `after` on, at most `limit` entries."""
+        items = self._reader.pages(self.layout.entries(job_id, after))
+        return [self.layout.entry_of(item) for item in itertools.islice(items, limit)]
 
     def find(
         self,
@@ -573,6 +577,7 @@ class JobStore:
     # ── what its worker writes ───────────────────────────────────────────────────────────────────
 
     def renew(self, job: Job) -> Job:
+        self.renewals += 1
         return self._change_held(job, transitions.renew_lease)
 
     def renew_together(self, jobs: Sequence[Job]) -> list[Job | None]:
@@ -581,6 +586,7 @@ class JobStore:
         pairs = [(job, transitions.renew_lease(job, now)) for job in jobs if not self._is_near_expiry(job, now)]
         written = self._writer.change_together(pairs)
         renewed = {changed.job.id: changed.job for (_, changed), done in zip(pairs, written, strict=True) if done}
+        self.renewals += len(renewed)
         return [renewed.get(job.id) for job in jobs]
 
     def report(
