@@ -27,6 +27,7 @@ from penstock.client.transports import endpoints
 from penstock.clock import Clock
 from penstock.errors import PenstockError, ValidationException
 from penstock.files import Files, open_files
+from penstock.jobs import tracing
 from penstock.jobs.async_app import POLLS, AsyncApp
 from penstock.jobs.context import AsyncJobContext, JobContext
 from penstock.jobs.cron import BadCron, Schedule
@@ -34,6 +35,7 @@ from penstock.jobs.job_queries import Jobs
 from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.layouts.layout import Layout
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
+from penstock.jobs.log_capture import checked_level
 from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob, checked_tags
 from penstock.jobs.model.json_text import to_json
 from penstock.jobs.model.other_words import OF_APPS, no_attribute, with_hints
@@ -108,6 +110,7 @@ class App:
         cron_args: Mapping[str, Any] | None = None,
         cron_overlap: bool = False,
         tags: Iterable[str] = (),
+        capture_logs: str | int | None = None,
     ) -> _Decorator:
         """Makes a function a task, whose parameters are what is enqueued, as JSON.
 
@@ -119,7 +122,7 @@ class App:
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
         it runs when the clocks go forward. `cron_args` are the arguments of its jobs. While one of them has not ended,
         the next is skipped, unless `cron_overlap` allows it. `tags` are words that `app.jobs.find(tag=…)` finds its
-        jobs by.
+        jobs by. `capture_logs` is a level, such as "INFO": what the task logs from it on is also in the job's log.
         """
         if callable(name):
             raise PenstockError("Write @app.task() with parentheses.")
@@ -137,6 +140,7 @@ class App:
             soft_time_limit_seconds,
             max_crashes,
             tags=checked_tags(tags),
+            capture_logs=checked_level(capture_logs),
         )
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
         if self._keep_seconds < _LEASES_KEPT * lease_seconds:
@@ -183,14 +187,23 @@ class App:
 
     def enqueue_new(self, new: NewJob) -> Job:
         """Makes a job: `task.enqueue` is how to call it."""
-        created = self.store.create(new)
+        if tracing.is_loaded() and not new.traceparent:
+            with tracing.enqueue_span(new) as traceparent:
+                new = replace(new, traceparent=traceparent)
+                created = self.store.create(new)
+        else:
+            created = self.store.create(new)
         for wake in self._listeners:
             wake()
         return _as_enqueued(*created)
 
     def enqueue_all_new(self, news: list[NewJob]) -> list[Job]:
         """Makes jobs, all or none: `task.enqueue_many` is how to call it."""
-        created = self.store.create_all(news)
+        if tracing.is_loaded() and news:
+            with tracing.enqueue_span(news[0], len(news)) as traceparent:
+                created = self.store.create_all([replace(new, traceparent=traceparent) for new in news])
+        else:
+            created = self.store.create_all(news)
         for wake in self._listeners:
             wake()
         return [_as_enqueued(job, is_new) for job, is_new in created]

@@ -62,6 +62,8 @@ class TaskSettings:
     """A job that has killed so many workers while it ran alone, without a newer checkpoint, has failed."""
     tags: tuple[str, ...] = ()
     """Words that its jobs are found by."""
+    capture_logs: int | None = None
+    """The level from which on its `logging` records are in the job's log too."""
 
     def __post_init__(self) -> None:
         limit, soft_limit = self.time_limit_seconds, self.soft_time_limit_seconds
