@@ -36,6 +36,7 @@ from penstock.errors import PenstockError, ResourceNotFoundException, Validation
 from penstock.files import Files, open_files
 from penstock.jobs import iam_policy
 from penstock.jobs.explain import explain, gather, span
+from penstock.jobs.forms import entry_form, history_form, job_form, why_unread
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.model.job import Entry, History, Job, JobNotFound, Payload
 from penstock.jobs.model.json_text import from_json, to_json
@@ -165,6 +166,7 @@ def _files(target: str) -> Files | None:
 @click.option("--state", type=_state_type, help="Only those in this state.")
 @click.option("--task", metavar="NAME", help="Only those of this task.")
 @click.option("--tenant", metavar="NAME", help="Only those of this tenant; '' for those of none.")
+@click.option("--tag", metavar="NAME", help="Only those that have this tag.")
 @click.option("--since", metavar="TIME", help="Only those made since: 2026-11-15, 2026-11-15T10:00Z, or 3h, 2d ago.")
 @click.option("--until", metavar="TIME", help="Only those made until then.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
@@ -300,7 +302,7 @@ def _payload_text(store: JobStore, job: Job, payload: Payload) -> str:
     try:
         text = to_json(store.load_to_show(job, payload), "payload").lstrip()
     except PenstockError as error:
-        return f"({_why_unread(store, job, payload, error)})"
+        return f"({why_unread(store, job, payload, error)})"
     if len(text) <= _PAYLOAD_CHARACTERS:
         return text
     return text[: _PAYLOAD_CHARACTERS - 1] + f"… ({len(text):,} characters)"
@@ -477,6 +479,7 @@ class Selection:
     state: str | None
     task: str | None
     tenant: str | None
+    tag: str | None
     target: str
     table: str | None
     dry_run: bool
@@ -485,7 +488,7 @@ class Selection:
 
 
 def selection_options(function: Callable[..., None]) -> Callable[..., None]:
-    """JOB…, or --state, --task and --tenant; --db, --table, --dry-run, --yes, --json: given as `selection`."""
+    """JOB…, or --state, --task, --tenant and --tag; --db, --table, --dry-run, --yes, --json: given as `selection`."""
 
     @wraps(function)
     def with_selection(**given: Any) -> None:
@@ -498,6 +501,7 @@ def selection_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--state", type=_state_type, help="All in this state."),
         click.option("--task", metavar="NAME", help="All of this task."),
         click.option("--tenant", metavar="NAME", help="All of this tenant."),
+        click.option("--tag", metavar="NAME", help="All that have this tag."),
         dry_run_option,
         yes_option,
         json_option,
@@ -575,10 +579,10 @@ def retry(selection: Selection) -> None:
 def _change_jobs(
     verb: str, change: Callable[[JobStore, str], Job], states: tuple[State, ...], selection: Selection
 ) -> None:
-    is_chosen = any(one is not None for one in (selection.state, selection.task, selection.tenant))
+    is_chosen = any(one is not None for one in (selection.state, selection.task, selection.tenant, selection.tag))
     if bool(selection.job_ids) == is_chosen:
         both = " Not both." if is_chosen else ""
-        raise click.UsageError(f"Name the jobs to {verb}, or choose them by --state, --task and --tenant.{both}")
+        raise click.UsageError(f"Name the jobs to {verb}, or choose them by --state, --task, --tenant and --tag.{both}")
     if selection.state is not None and State(selection.state) not in states:
         possible = " and ".join(state.value for state in states)
         raise click.UsageError(f"A {selection.state} job cannot be changed by {verb}: only {possible} jobs can.")
@@ -597,7 +601,7 @@ def _change_jobs(
 
 def _select_jobs(jobs: AllJobs, selection: Selection, states: tuple[State, ...]) -> Iterator[Job]:
     for state in states if selection.state is None else (State(selection.state),):
-        query = JobQuery(state, selection.task, selection.tenant, limit=_PAGE)
+        query = JobQuery(state, selection.task, selection.tenant, limit=_PAGE, tag=selection.tag)
         while True:
             page = jobs.find(query)
             yield from page.jobs
@@ -717,76 +721,6 @@ def _print_result(form: object, text: str, *, as_json: bool) -> None:
         print_line(form)
     else:
         click.echo(text)
-
-
-def job_form(job: Job, store: JobStore | None = None, *, payloads: bool = False) -> dict[str, Any]:
-    """A job as JSON."""
-    form: dict[str, Any] = {
-        "id": job.id,
-        "task": job.task,
-        "state": job.state.value,
-        "queue": job.queue,
-        "tenant": job.tenant,
-        "schedule": job.schedule or None,
-        "priority": job.priority,
-        "progress": job.progress,
-        "step": job.step,
-        "attempt": job.attempt,
-        "failures": job.failures,
-        "crashes": job.crashes,
-        "suspect": job.suspect,
-        "created_at": utc_text(job.created_at),
-        "updated_at": utc_text(job.updated_at),
-        "run_at": utc_text(job.run_at),
-        "started_at": None if job.started_at is None else utc_text(job.started_at),
-        "ended_at": None if job.ended_at is None else utc_text(job.ended_at),
-        "expires_at": utc_text(job.expires_at),
-        "lease": None if job.lease is None else {"owner": job.lease.owner, "until": utc_text(job.lease.until)},
-        "error": None if job.error is None else {"kind": job.error.kind, "message": job.error.message},
-        "cancel_reason": job.cancel_reason,
-        "waiting_for": sorted(job.waiting_for) if store is None else store.waiting_for(job),
-        "wait": None if job.wait is None or job.state is not State.QUEUED else job.wait.text,
-        "parent_id": job.parent_id,
-        "child_count": job.child_count,
-    }
-    if payloads:
-        form["args"], form["result"], form["unread"] = None, None, []
-    if payloads and store is not None:
-        for name, payload in (("args", job.args), ("result", job.result)):
-            try:
-                form[name] = store.load_to_show(job, payload)
-            except PenstockError as error:
-                form["unread"].append(_why_unread(store, job, payload, error))
-    return form
-
-
-def _why_unread(store: JobStore, job: Job, payload: Payload | None, error: PenstockError) -> str:
-    """Why a payload cannot be shown; what is known of its job still can."""
-    if isinstance(error, JobNotFound):
-        raise error
-    if payload is not None and payload.file is not None and store.files is None:
-        return (
-            f"{job.id}: it is in a file of {payload.file.size:,} bytes. PENSTOCK_FILES says where the app's files are."
-        )
-    return str(error)
-
-
-def history_form(history: History, store: JobStore | None) -> dict[str, Any]:
-    """All of a job as JSON."""
-    return {
-        **job_form(history.job, store, payloads=True),
-        "log": [entry_form(entry) for entry in history.entries],
-        "checkpoints": [
-            {"name": one.name, "version": one.version, "at": utc_text(one.at), "summary": one.summary}
-            for one in history.checkpoints
-        ],
-        "events": [one._asdict() | {"at": utc_text(one.at)} for one in history.events],
-        "files": [{"name": one.name, **one.saved.form()} for one in history.files],
-    }
-
-
-def entry_form(entry: Entry) -> dict[str, Any]:
-    return asdict(entry) | {"at": utc_text(entry.at), "data": None if entry.data is None else from_json(entry.data)}
 
 
 def entry_line(entry: Entry) -> str:

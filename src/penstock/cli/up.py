@@ -25,6 +25,7 @@ from penstock.errors import DatabaseLost
 from penstock.files import Files, open_files
 from penstock.jobs.app import App, load_app
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
+from penstock.jobs.metrics.worker_metrics import WorkerMetrics
 from penstock.jobs.worker.worker import Worker
 from penstock.registry import system_tables
 from penstock.server.auth.authorization import is_loopback
@@ -43,6 +44,7 @@ _STOP_SECONDS = 35
 @listen_options(DEFAULT_PORT)
 @click.option("--worker", "worker_app", metavar="MODULE:APP", help="Also run this app's jobs, in this process.")
 @click.option("--serve", "serve_port", type=click.IntRange(0, 65535), metavar="PORT", help="Also a DynamoDB on PORT.")
+@click.option("--api", "with_api", is_flag=True, help="Also the HTTP API, at /api/v1 (docs/http-api.md).")
 @click.option("--read-only", is_flag=True, help="Change nothing: every POST is refused.")
 @click.option(
     "--token", envvar="PENSTOCK_DASHBOARD_TOKEN", metavar="TEXT",
@@ -66,6 +68,7 @@ def command(
     port: int,
     worker_app: str | None,
     serve_port: int | None,
+    with_api: bool,
     read_only: bool,
     token: str | None,
     hosts: tuple[str, ...],
@@ -84,6 +87,7 @@ def command(
       penstock up                                       the .db file of this folder, at http://127.0.0.1:8321
       penstock up --db reports.db --worker reports:app  with a worker
       penstock up --db reports.db --serve 8000          with a DynamoDB for every AWS SDK
+      penstock up --db reports.db --api                 with the HTTP API, at /api/v1
       penstock up --db aws://eu-west-2 --read-only     look at AWS, change nothing
       penstock up --host 0.0.0.0                        from other machines, with a token
     """
@@ -103,9 +107,24 @@ def command(
         kept = app.store.files if app is not None and target is None else _files(place, files)
         tasks = {} if app is None else app.tasks
         source = Source(db, table=table, files=kept, tasks=tasks, definitions=wanted)
-        dashboard = make_dashboard(source, read_only=read_only, token=token, hosts=[host, socket.gethostname(), *hosts])
+        known = [host, socket.gethostname(), *hosts]
+        api = None
+        if with_api:
+            from penstock.web.jobs_api import jobs_api
+
+            beside = app if app is not None and _is_same_database(place, app.store.db.name) else None
+            api = jobs_api(source, beside, token=token, read_only=read_only, hosts=known)
+        metrics = None if app is None else WorkerMetrics(lambda: app.store, ("default",), with_queues=False)
+        dashboard = make_dashboard(
+            source,
+            read_only=read_only,
+            token=token,
+            hosts=known,
+            api=api,
+            metrics=None if metrics is None else metrics.registry,
+        )
         if app is not None:
-            stack.enter_context(_running_worker(app))
+            stack.enter_context(_running_worker(app, metrics))
 
         def ready(address: str) -> None:
             if not quiet:
@@ -165,9 +184,9 @@ def _endpoint(db: Database, port: int) -> Iterator[str]:
 
 
 @contextmanager
-def _running_worker(app: App) -> Iterator[None]:
+def _running_worker(app: App, metrics: WorkerMetrics | None) -> Iterator[None]:
     """A worker in a thread, for the length of a block; then its tasks finish or are requeued."""
-    worker = Worker(app)
+    worker = Worker(app, metrics=metrics)
     thread = threading.Thread(target=_run, args=(worker,), name="penstock-worker", daemon=True)
     thread.start()
     try:

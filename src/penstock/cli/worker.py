@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from functools import wraps
 from types import FrameType
@@ -22,11 +23,16 @@ import orjson
 from penstock.cli.jobs import names_text
 from penstock.cli.kit import groups
 from penstock.cli.kit.exit_codes import LEASE_LOST, WORK_FAILED, end_with
-from penstock.cli.kit.output import log_warnings, one_line
+from penstock.cli.kit.output import JsonFormatter, log_as_json, log_warnings, one_line
+from penstock.client.database import Database
 from penstock.client.transports.base import Capabilities
+from penstock.client.wrappers.metering import Meter, Metering
 from penstock.errors import PenstockError
-from penstock.jobs.app import load_app
+from penstock.jobs.app import App, load_app
+from penstock.jobs.metrics.http import metrics_server
+from penstock.jobs.metrics.worker_metrics import WorkerMetrics
 from penstock.jobs.model.job import Job
+from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.fetcher import DEFAULT_IDLE_SECONDS
 from penstock.jobs.worker.outcomes import Counts
 from penstock.jobs.worker.registry import WorkerRegistry
@@ -106,6 +112,14 @@ def _says_its_end(run: Callable[..., None]) -> Callable[..., None]:
     "--idle", type=click.FloatRange(0.02, 60), default=DEFAULT_IDLE_SECONDS, show_default=True, metavar="SECONDS",
     help="How long an idle worker waits before it polls again.",
 )  # fmt: skip
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65_535 - 256), metavar="PORT",
+    help="Serve /metrics and /healthz on this machine's PORT; of --processes, each on the next one.",
+)  # fmt: skip
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
+    help="How warnings, and the line for each job, are written to stderr.",
+)  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Print no line for each job.")
 @click.option("--db", "--url", hidden=True, expose_value=False, callback=_refuse_database)
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each job, and the counts at the end.")
@@ -120,6 +134,8 @@ def command(
     supervisor: tuple[int, int] | None,
     grace: float,
     idle: float,
+    metrics_port: int | None,
+    log_format: str,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -131,17 +147,19 @@ def command(
       penstock worker reports:app --concurrency 4 --queue default --queue mail
       penstock worker reports:app --processes 2   work that needs the CPU
       penstock worker reports:app --burst         until no job is due
+      penstock worker reports:app --metrics-port 9400 --log-format json
 
     Ctrl-C (or SIGTERM) stops it calmly: running tasks finish, or are requeued at their next report, async tasks at
     their await. A second one
     stops it at once; other workers of the machine then take its jobs at once, others when their leases have expired.
     """
     loaded = load_app(app)
-    log_warnings()
+    (log_as_json if log_format == "json" else log_warnings)()
     if processes > 1:
         registry = WorkerRegistry(loaded.store.db, loaded.store.layout)
-        end_with(Supervisor(sys.argv[1:], processes, grace, on_killed=registry.report_killed).run())
+        end_with(Supervisor(sys.argv[1:], processes, grace, registry.report_killed, metrics_port=metrics_port).run())
         return
+    metrics = None if metrics_port is None else _metrics_of(loaded, queues)
     worker = Worker(
         loaded,
         queues=queues,
@@ -150,7 +168,8 @@ def command(
         until_empty=until_empty,
         grace_seconds=grace,
         idle_seconds=idle,
-        on_end=(lambda job, how: None) if quiet else _print_json_end if as_json else _print_end,
+        on_end=(lambda job, how: None) if quiet else _print_json_end if as_json else _END_LINES[log_format],
+        metrics=metrics,
     )
     stop_on_signals(worker)
     if supervisor is not None:
@@ -161,7 +180,13 @@ def command(
         units = len(queues) * worker.fetcher.poll_units
         if not burst and (cost := idle_cost_text(loaded.store.db.capabilities, units, idle)):
             click.echo(cost, err=True)
-    counts = worker.run()
+    with ExitStack() as stack:
+        if metrics is not None and metrics_port is not None:
+            store = loaded.store
+            port = stack.enter_context(metrics_server(metrics_port, metrics.registry.text, lambda: _answers(store)))
+            if not quiet:
+                click.echo(f"Metrics are at http://127.0.0.1:{port}/metrics", err=True)
+        counts = worker.run()
     loaded.close()
     if as_json:
         click.echo(orjson.dumps({"counts": asdict(counts), "read_units": worker.fetcher.read_units}).decode())
@@ -170,6 +195,23 @@ def command(
         click.echo(f"Looking for jobs took {worker.fetcher.read_units:,.0f} read units.", err=True)
     if (burst or until_empty) and (counts.lost or counts.failed):
         end_with(LEASE_LOST if counts.lost else WORK_FAILED)
+
+
+def _metrics_of(app: App, queues: tuple[str, ...]) -> WorkerMetrics:
+    """Where capacity is limited or paid for, the units of all calls are counted too."""
+    meter = None
+    if app.store.db.capabilities.metered:
+        meter = Meter()
+        app.use(Database(Metering(app.store.db.transport, meter, level="TOTAL")))
+    return WorkerMetrics(lambda: app.store, queues, meter=meter)
+
+
+def _answers(store: JobStore) -> bool:
+    try:
+        store.db.execute("DescribeTable", {"TableName": store.layout.table})
+    except (PenstockError, OSError):
+        return False
+    return True
 
 
 def idle_cost_text(capabilities: Capabilities, units: float, idle_seconds: float) -> str:
@@ -194,6 +236,22 @@ def _print_end(job: Job, how: str) -> None:
     line = one_line(f"{job.id} {job.task} {how.replace('_', ' ')}{reason}")
     with suppress(OSError):  # nobody reads it any more: the work goes on
         click.echo(line if len(line) <= _LINE_CHARACTERS else f"{line[: _LINE_CHARACTERS - 1]}…", err=True)
+
+
+def _log_json_end(job: Job, how: str) -> None:
+    """The same as a log record."""
+    level = logging.ERROR if how == "failed" else logging.WARNING if how in ("retried", "lost") else logging.INFO
+    reason = (
+        f": {job.error.kind}: {job.error.message}" if job.error is not None and how in ("failed", "retried") else ""
+    )
+    record = logging.LogRecord("penstock.jobs", level, "", 0, f"{job.id} {job.task} {how}{reason}", None, None)
+    seconds = None if job.started_at is None else round(max(0.0, job.updated_at - job.started_at), 3)
+    record.__dict__.update(job_id=job.id, task=job.task, attempt=job.attempt, outcome=how, seconds=seconds)
+    with suppress(OSError):
+        click.echo(JsonFormatter().format(record), err=True)
+
+
+_END_LINES: Final = {"text": _print_end, "json": _log_json_end}
 
 
 def _print_json_end(job: Job, how: str) -> None:
@@ -240,8 +298,14 @@ class Supervisor:
         processes: int,
         grace_seconds: float,
         on_killed: Callable[[int, str], None] = lambda pid, how: None,
+        *,
+        metrics_port: int | None = None,
     ) -> None:
-        """`on_killed` is told of a process that was killed on purpose, and how: that is no crash of its jobs."""
+        """`on_killed` is told of a process that was killed on purpose, and how: that is no crash of its jobs.
+
+        With a `metrics_port`, the first process serves its metrics there, and each other one on the next; one that is
+        started again has the port of the one before.
+        """
         # Nothing is ever written to it. The kernel closes the end that only this process has, when it ends.
         ends: tuple[int, ...] = os.pipe() if os.name == "posix" else ()
         # To this one, a process that has ended by itself writes its pid.
@@ -255,6 +319,9 @@ class Supervisor:
         self._processes = processes
         self._grace_seconds = grace_seconds
         self._children: list[subprocess.Popen[bytes]] = []
+        self._metrics_port = metrics_port
+        self._places: dict[int, int] = {}
+        """Which of the processes each is, by its pid."""
         self._codes: list[int] = []
         self._on_killed = on_killed
         self._stopping = False
@@ -264,7 +331,7 @@ class Supervisor:
         """Runs until they have ended (burst) or a signal comes. Returns the highest of their exit codes."""
         signal.signal(signal.SIGINT, self._stop)
         signal.signal(signal.SIGTERM, self._stop)
-        self._children = [self._start() for _ in range(self._processes)]
+        self._children = [self._start(place) for place in range(self._processes)]
         try:
             while self._children and not self._stopping:
                 time.sleep(_LOOK_SECONDS)
@@ -276,13 +343,18 @@ class Supervisor:
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._stopping = True
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self, place: int) -> subprocess.Popen[bytes]:
+        port = self._metrics_port
+        own = [] if not port else ["--metrics-port", str(port + place)]  # of two, the last one counts
         # A group of its own: Ctrl-C reaches this process, which then tells its children once.
-        return subprocess.Popen(self._command, start_new_session=True, pass_fds=self._inherited)  # noqa: S603
+        child = subprocess.Popen([*self._command, *own], start_new_session=True, pass_fds=self._inherited)  # noqa: S603
+        self._places[child.pid] = place
+        return child
 
     def _replace_dead(self) -> None:
         for child in [child for child in self._children if child.poll() is not None]:
             self._children.remove(child)
+            place = self._places.pop(child.pid)
             if self._ended_by_itself(child):
                 self._codes.append(max(child.returncode, 0))
                 continue
@@ -291,7 +363,7 @@ class Supervisor:
             if not self._stopping:
                 click.echo(f"A worker process has ended with {child.returncode}; another one is started.", err=True)
                 time.sleep(_RESTART_SECONDS)
-                self._children.append(self._start())
+                self._children.append(self._start(place))
 
     def _ended_by_itself(self, child: subprocess.Popen[bytes]) -> bool:
         """Whether it has said so, as the last thing that it did."""

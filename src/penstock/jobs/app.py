@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -30,12 +30,16 @@ from penstock.clock import Clock
 from penstock.codecs import Codec, CodecChain
 from penstock.errors import PenstockError, ValidationException
 from penstock.files import Files, open_files
+from penstock.jobs import tracing
+from penstock.jobs.async_app import POLLS, AsyncApp
 from penstock.jobs.context import AsyncJobContext, JobContext
 from penstock.jobs.cron import BadCron, Schedule
+from penstock.jobs.job_queries import Jobs
 from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.layouts.layout import Layout
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
-from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, JobFailed, NewJob
+from penstock.jobs.log_capture import checked_level
+from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, JobFailed, NewJob, checked_tags
 from penstock.jobs.model.json_text import to_json
 from penstock.jobs.model.other_words import OF_APPS, no_attribute, with_hints
 from penstock.jobs.model.state import State
@@ -44,16 +48,14 @@ from penstock.jobs.schedules import Schedules
 from penstock.jobs.store.patience import ask_until
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
 from penstock.jobs.task_defaults import Key, TaskDefaults
-from penstock.jobs.tasks import Task, TaskSettings
+from penstock.jobs.tasks import Task, TaskSettings, named_task
 from penstock.leases import DEFAULT_LEASE_SECONDS
-from penstock.retry import Backoff, RetryPolicy
+from penstock.retry import RetryPolicy
 from penstock.user_modules import load_attribute
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_POLLS: Final = Backoff(0.02, 1.5, 1.0)
-"""How often `wait` reads the job."""
 _LEASES_KEPT: Final = 4
 FILES_VARIABLE: Final = "PENSTOCK_FILES"
 
@@ -87,6 +89,7 @@ class App:
         self.schedules = Schedules(lambda: self.store, self.tasks)
         """Tasks that are enqueued by the clock: create, change, pause, resume, run, delete, list."""
         self._listeners: list[Callable[[], None]] = []
+        self._aio: AsyncApp | None = None
 
     # ── tasks ────────────────────────────────────────────────────────────────────────────────────
 
@@ -114,6 +117,8 @@ class App:
         cron_args: Mapping[str, Any] | None = None,
         cron_overlap: bool = False,
         secret: Sequence[str] = (),
+        tags: Iterable[str] = (),
+        capture_logs: str | int | None = None,
     ) -> _Decorator:
         """Makes a function a task, whose parameters are what is enqueued, as JSON.
 
@@ -131,8 +136,10 @@ class App:
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
         it runs when the clocks go forward. `cron_args` are the arguments of its jobs. While one of them has not ended,
         the next is skipped, unless `cron_overlap` allows it.
-        `secret` names parameters, fields below them ("order.card") and parts of the result ("return.key") that no
-        screen shows. They are stored all the same: `App(codec=…)` encrypts.
+        `tags` are words that `app.jobs.find(tag=…)` finds its jobs by. `capture_logs` is a level, such as "INFO": what
+        the task logs from it on is also in the job's log. `secret` names parameters, fields below them ("order.card")
+        and parts of the result ("return.key") that no screen shows. They are stored all the same: `App(codec=…)`
+        encrypts.
         """
         if callable(name):
             raise PenstockError("Write @app.task() with parentheses.")
@@ -142,7 +149,16 @@ class App:
             )
         policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
         settings = TaskSettings(
-            queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds, max_crashes, version
+            queue,
+            priority,
+            policy,
+            lease_seconds,
+            time_limit_seconds,
+            soft_time_limit_seconds,
+            max_crashes,
+            version,
+            tags=checked_tags(tags),
+            capture_logs=checked_level(capture_logs),
         )
         defaults = TaskDefaults(unique_key, concurrency_key, max_concurrent, rate, rate_key, tenant)
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
@@ -165,17 +181,47 @@ class App:
 
         return _Decorator(register)
 
+    def task_named(self, name: str) -> Task[..., Any]:
+        """The task of that name: this app's, or else one of another program that works on the same database.
+
+        Of the latter's arguments nothing is known here: they must be JSON, and its worker refuses what it does not
+        take. Its queue is given with `options(queue=…)`, where that is not "default".
+        """
+        return self.tasks.get(name) or named_task(name, self)
+
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def jobs(self) -> Jobs:
+        """Finds jobs, reads what happened to them, and changes many at once."""
+        return Jobs(lambda: self.store)
+
+    @property
+    def aio(self) -> AsyncApp:
+        """The same verbs, awaited: for code that runs on an event loop."""
+        with self._opening:
+            if self._aio is None:
+                self._aio = AsyncApp(self)
+            return self._aio
 
     def enqueue_new(self, new: NewJob) -> Job:
         """Makes a job: `task.enqueue` is how to call it."""
-        created = self.store.create(new)
+        if tracing.is_loaded() and not new.traceparent:
+            with tracing.enqueue_span(new) as traceparent:
+                new = replace(new, traceparent=traceparent)
+                created = self.store.create(new)
+        else:
+            created = self.store.create(new)
         self._wake_workers()
         return _as_enqueued(*created)
 
     def enqueue_all_new(self, news: list[NewJob]) -> list[Job]:
         """Makes jobs, all or none: `task.enqueue_many` is how to call it."""
-        created = self.store.create_all(news)
+        if tracing.is_loaded() and news:
+            with tracing.enqueue_span(news[0], len(news)) as traceparent:
+                created = self.store.create_all([replace(new, traceparent=traceparent) for new in news])
+        else:
+            created = self.store.create_all(news)
         self._wake_workers()
         return [_as_enqueued(job, is_new) for job, is_new in created]
 
@@ -218,11 +264,11 @@ class App:
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         polls = 0
         while True:
-            job = ask_until(end, partial(self.get, job_id))
-            if ask_until(end, partial(self.store.has_ended, job)):
+            job, has_ended = self.ended(job_id, end)
+            if has_ended:
                 return job
             polls += 1
-            pause = _POLLS.bound(polls)
+            pause = POLLS.bound(polls)
             if end is not None and time.monotonic() + pause > end:
                 raise TimeoutError(f"{job_id} is still {job.state} after {timeout_seconds:g} s")
             time.sleep(pause)
@@ -232,7 +278,12 @@ class App:
 
         `task.result(job)` is the same with its type.
         """
-        job, value = self.load_result(job_id, timeout_seconds)
+        end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        return self.result_of(self.wait(job_id, timeout_seconds=timeout_seconds), end)
+
+    def result_of(self, job: Job, end: float | None = None) -> Any:
+        """What the task of a job that has ended returned. Raises JobFailed."""
+        value = self._stored_result(job, end)
         task = self.tasks.get(job.task)
         return value if task is None else task.read_result(value)
 
@@ -240,9 +291,17 @@ class App:
         """The job that has completed, and its result as it is stored: `task.result` is how to call it."""
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         job = self.wait(job_id, timeout_seconds=timeout_seconds)
+        return job, self._stored_result(job, end)
+
+    def _stored_result(self, job: Job, end: float | None) -> Any:
         if job.state is not State.COMPLETED:
             raise JobFailed(job)
-        return job, ask_until(end, lambda: self.store.load(job, job.result))
+        return ask_until(end, lambda: self.store.load(job, job.result))
+
+    def ended(self, job_id: str, end: float | None = None) -> tuple[Job, bool]:
+        """The job, and whether it has ended: one read. A database that is away is waited for, as in `wait`."""
+        job = ask_until(end, partial(self.get, job_id))
+        return job, ask_until(end, partial(self.store.has_ended, job))
 
     # ── the database ─────────────────────────────────────────────────────────────────────────────
 
@@ -254,6 +313,13 @@ class App:
                 if self._store is None:
                     self._store = self._open()
         return self._store
+
+    @classmethod
+    def on_store(cls, store: JobStore) -> App:
+        """An app without tasks, on a store that is open: for those who look at the jobs of others."""
+        app = cls(store.db, layout=store.layout, files=store.files, clock=store.clock, keep_seconds=store.keep_seconds)
+        app._store = store
+        return app
 
     def _open(self) -> JobStore:
         url = self._url if self._url is not None else endpoints.named_database(os.environ)
@@ -324,6 +390,9 @@ class App:
     def close(self) -> None:
         """Closes the database if the app opened it."""
         store, self._store = self._store, None
+        aio, self._aio = self._aio, None
+        if aio is not None:
+            aio.close()
         if store is not None and not isinstance(self._url, Database):
             store.db.close()
         if self._temporary is not None:

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from contextvars import copy_context
 from datetime import datetime, timedelta
 from functools import partial
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, TypeVar, cast,
 
 from penstock.errors import PenstockError, StorageError, TransportClosed
 from penstock.files import Data, Files
+from penstock.jobs.log_capture import LogCapture
 from penstock.jobs.model.job import BadJob, Checkpoint, Job, JobCancelled, JobFile, JobRequeued, Payload, checked_name
 from penstock.jobs.model.json_text import NotJson, from_json, to_json, to_loggable
 from penstock.jobs.model.other_words import OF_CONTEXTS, no_attribute
@@ -36,6 +37,7 @@ from penstock.jobs.model.workflow import Child, JobSuspended, SuspensionCaught, 
 from penstock.jobs.store.patience import Wait, is_outage, patient
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.store.workflows import MADE_TOGETHER
+from penstock.jobs.tracing import step_span
 from penstock.jobs.workflow import ChildCall, ChildTask, Workflow, checked_child
 from penstock.leases import RENEWALS, LeaseLost
 from penstock.retry import Backoff
@@ -87,6 +89,8 @@ class Attempt:
         """Tells the worker that there are new jobs."""
         self.requeue_reason: str | None = None
         """Why it should be requeued at its next checkpoint, where nothing that it has done is lost."""
+        self.captured: LogCapture | None = None
+        """Lines that its task has logged and that are not written yet (log_capture.py)."""
         self.deadline: float | None = None
         """When the time limit is over, by `time.monotonic`."""
         self._soft_deadline: float | None = None
@@ -200,7 +204,22 @@ class Attempt:
 
     def report(self, **entry: Any) -> None:
         """Writes a numbered entry, with or without a checkpoint."""
+        if self.captured:
+            self.write_captured()
         self.write(lambda job: self.store.report(job, **entry))
+
+    def write_captured(self) -> None:
+        """Writes what the task has logged. Raises as every write."""
+        with self.lock:
+            while self.captured:
+                self.write(self._write_lines)
+
+    def _write_lines(self, job: Job) -> Job:
+        assert self.captured is not None
+        entry = self.captured.next_entry()
+        job = self.store.report(job, **entry)
+        self.captured.written(entry)
+        return job
 
     def load(self, job: Job, payload: Payload | None, name: str | None = None) -> Any:
         """The value of a payload of this job, or of another."""
@@ -231,6 +250,9 @@ class Attempt:
                 raise self.lost
             if briefly and self.store.outage.began_at is not None:
                 self._end_if_stopped()
+            if self.captured:
+                with suppress(PenstockError):  # whatever it is, the last write meets it too
+                    self.write_captured()
             self.job = self.call(lambda: end(self.job), self._wait_to_requeue if briefly else self._wait_to_end)
             return self.job
 
@@ -297,7 +319,8 @@ class Attempt:
         if not self.lock.acquire(blocking=False):
             return False
         try:
-            self._write(self.store.renew)  # nobody waits here: this thread renews the others too
+            # Nobody waits here: this thread renews the others too. An entry renews the lease as well.
+            self._write(self._write_lines if self.captured else self.store.renew)
         except JobCancelled as cancelled:
             self.job = copy_with(self.job, {"cancel_reason": cancelled.reason})  # the task is told at its next report
         finally:
@@ -327,7 +350,8 @@ class Attempt:
                 for attempt in attempts[start : start + _RENEWED_TOGETHER]:
                     if attempt.lock.acquire(blocking=False):
                         stack.callback(attempt.lock.release)
-                        if attempt.lost is None and attempt.job.cancel_reason is None and attempt.job.lease is not None:
+                        is_held = attempt.lost is None and attempt.job.lease is not None
+                        if is_held and attempt.job.cancel_reason is None and not attempt.captured:
                             free.append(attempt)
                 asked_at = time.monotonic()
                 renewed = free[0].store.renew_together([attempt.job for attempt in free]) if free else ()
@@ -488,7 +512,7 @@ class JobContext(_AttemptView):
         with self._workflow.step(name):
             value = self.resume(name, _MISSING)
             if value is _MISSING:
-                with self._workflow.new_step(name):
+                with self._workflow.new_step(name), step_span(name):
                     value = _stored(function(), converter, f"step {name}")
                 stored = to_json(value, f"step {name}")
                 self.checkpoint(name, value)
@@ -648,7 +672,7 @@ class AsyncJobContext(_AttemptView):
         with workflow.step(name):
             value = await self.resume(name, _MISSING)
             if value is _MISSING:
-                with workflow.new_step(name):
+                with workflow.new_step(name), step_span(name):
                     value = function()
                     if inspect.isawaitable(value):
                         value = await value

@@ -51,12 +51,14 @@ class JobQuery:
     before: str | None = None
     """The place of the last job of the page before (2)."""
     most_scanned: int = MOST_SCANNED
+    tag: str | None = None
 
     def matches(self, job: Job) -> bool:
         return (
             (self.state is None or job.state is self.state)
             and (self.task is None or job.task == self.task)
             and (self.tenant is None or job.tenant == self.tenant)
+            and (self.tag is None or self.tag in job.tags)
             and (self.since is None or job.created_at >= self.since)
             and (self.until is None or job.created_at <= self.until)
             and (self.before is None or place_of(job) < self.before)
@@ -161,6 +163,7 @@ class StoreSource:
                 state=query.state,
                 task=query.task,
                 tenant=query.tenant,
+                tag=query.tag,
                 since=query.since,
                 until=query.until,
                 limit=query.limit,

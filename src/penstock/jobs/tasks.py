@@ -22,7 +22,16 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Prot
 
 from penstock.errors import PenstockError
 from penstock.jobs.context import AsyncJobContext, JobContext
-from penstock.jobs.model.job import ALL_COMPLETED, DEFAULT_PRIORITY, BadJob, DependsOnPolicy, Job, NewJob, checked_name
+from penstock.jobs.model.job import (
+    ALL_COMPLETED,
+    DEFAULT_PRIORITY,
+    BadJob,
+    DependsOnPolicy,
+    Job,
+    NewJob,
+    checked_name,
+    checked_tags,
+)
 from penstock.jobs.model.json_text import NotJson, to_json
 from penstock.jobs.model.other_words import OF_TASKS, no_attribute, with_hints
 from penstock.jobs.model.secret_fields import checked_secret, mask_arguments
@@ -59,6 +68,10 @@ class TaskSettings:
     """A job that has killed so many workers while it ran alone, without a newer checkpoint, has failed."""
     version: int = 1
     """A job keeps the version with which it first started: code that has changed since can ask for it."""
+    tags: tuple[str, ...] = ()
+    """Words that its jobs are found by."""
+    capture_logs: int | None = None
+    """The level from which on its `logging` records are in the job's log too."""
 
     def __post_init__(self) -> None:
         limit, soft_limit = self.time_limit_seconds, self.soft_time_limit_seconds
@@ -70,6 +83,7 @@ class TaskSettings:
             most = "" if limit is None else f" and no more than the limit of {limit}"
             raise BadJob(f"soft_time_limit_seconds is more than 0{most}, not {soft_limit}.")
         checked_seconds(self.lease_seconds)
+        object.__setattr__(self, "tags", checked_tags(self.tags))
         if type(self.max_crashes) is not int or not 1 <= self.max_crashes <= _LARGEST_MAX_CRASHES:
             raise BadJob(f"max_crashes is a whole number from 1 to {_LARGEST_MAX_CRASHES:,}, not {self.max_crashes!r}.")
         if type(self.version) is not int or not 1 <= self.version <= _LARGEST_VERSION:
@@ -111,6 +125,8 @@ class Task(Generic[P, R]):
         self._own_options = self._options
         self.given: dict[str, Any] = {}
         """What `options` has said."""
+        if settings.tags:
+            self._options["tags"] = settings.tags
         self.is_async = inspect.iscoroutinefunction(function)
         self._signature = inspect.signature(function)
         self.takes_context = _takes_context(name, function, self._signature)
@@ -158,6 +174,7 @@ class Task(Generic[P, R]):
         concurrency_key: str | None = None,
         max_concurrent: int | None = None,
         rate_key: str | None = None,
+        tags: Iterable[str] = (),
     ) -> Task[P, R]:
         """The same task for one job: `report.options(idempotency_key="2026-11").enqueue(project="x")`.
 
@@ -166,7 +183,8 @@ class Task(Generic[P, R]):
         `depends_on_policy` "all_ended", that must end first, however, and with "any_completed", of which one must
         complete first. `concurrency_key`: at most `max_concurrent` jobs with it (1) run at once. `rate_key`: the jobs
         that share the task's rate. Where these are not given, the task's own are taken. `run_at` is an aware datetime,
-        `delay` a timedelta or seconds.
+        `delay` a timedelta or seconds. `tags`: up to five words that `app.jobs.find(tag=…)` finds it by, beside those
+        of the task.
         """
         if isinstance(depends_on, str) or not all(isinstance(one, str) for one in depends_on):
             raise BadJob(f"depends_on is a list of the ids of other jobs, such as [job.id], not {depends_on!r:.200}.")
@@ -189,6 +207,7 @@ class Task(Generic[P, R]):
             "concurrency_key": concurrency_key,
             "max_concurrent": max_concurrent,
             "rate_key": rate_key,
+            "tags": checked_tags((*self.settings.tags, *tags)) or None,
         }
         given = {name: value for name, value in options.items() if value is not None}
         task: Task[P, R] = object.__new__(Task)
@@ -303,6 +322,15 @@ class Task(Generic[P, R]):
             call = f"{self.name}.enqueue_many([{{'month': 11}}, …])"
             raise BadJob(f"{arguments!r:.100} is no dict of arguments: {call}.")
         return arguments
+
+
+def named_task(name: str, jobs: JobQueue) -> Task[..., Any]:
+    """A task of another program, known by its name alone: its arguments are checked where it runs."""
+
+    def elsewhere(**arguments: Any) -> Any:
+        raise PenstockError(f"{name} is a task of another program: here it can be enqueued, and not called.")
+
+    return Task(name, elsewhere, TaskSettings(), jobs)
 
 
 def _timestamp(run_at: datetime) -> float:

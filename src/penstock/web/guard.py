@@ -38,6 +38,20 @@ _HOST: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5}
 """A Host header that is only a host: URLs in answers are built from it."""
 
 
+class PathDispatch:
+    """ASGI middleware: gives the requests below a path to another application, which has a guard of its own."""
+
+    def __init__(self, app: ASGIApp, prefix: str, other: ASGIApp) -> None:
+        self._app = app
+        self._prefix = prefix
+        self._other = other
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        is_below = path == self._prefix or path.startswith(f"{self._prefix}/")
+        await (self._other if scope["type"] == "http" and is_below else self._app)(scope, receive, send)
+
+
 class SecurityHeaders:
     """ASGI middleware: sets headers that a response does not have."""
 

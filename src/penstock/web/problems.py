@@ -18,6 +18,7 @@ from penstock.errors import PenstockError
 
 KINDS: Final = {
     400: "bad_request",
+    401: "unauthorized",
     403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
@@ -67,20 +68,36 @@ class Problem(HTTPException):
         return json_answer(self.form(), self.status, self.headers)
 
 
+def unauthorized() -> Problem:
+    """A request without the server's token."""
+    return Problem(
+        401,
+        "This needs the server's token.",
+        "Send `Authorization: Bearer TOKEN`: `penstock up` prints it, or takes it from PENSTOCK_DASHBOARD_TOKEN.",
+        headers={"WWW-Authenticate": "Bearer"},
+    )
+
+
 def json_answer(form: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A Response of JSON."""
     body = orjson.dumps(form, option=orjson.OPT_NON_STR_KEYS)
     return Response(body, status, {"Cache-Control": "no-store", **(headers or {})}, "application/json")
 
 
-def problem_of(error: PenstockError, statuses: Mapping[type[Exception], int]) -> Problem:
+Statuses = Mapping[type[Exception], int | tuple[int, str]]
+"""The status of an error's class, or the status and the next step."""
+
+
+def problem_of(error: PenstockError, statuses: Statuses) -> Problem:
     """A Penstock error as an answer: the status of its class, else 503 if it is retryable and 500 if not.
 
     An error that lists several (`errors`) keeps them all.
     """
     for kind in type(error).__mro__:
         if kind in statuses:
-            return Problem(statuses[kind], str(error), "See /openapi.json.", errors=getattr(error, "errors", ()))
+            found = statuses[kind]
+            status, next_step = found if isinstance(found, tuple) else (found, "See /openapi.json.")
+            return Problem(status, str(error), next_step, errors=getattr(error, "errors", ()))
     if error.retryable:
         return Problem(503, str(error), "Try again in a moment.", headers={"Retry-After": "1"})
     return Problem(500, str(error), "See the server's log.")

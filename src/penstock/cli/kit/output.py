@@ -29,6 +29,7 @@ from typing import Any, TextIO, cast
 import click
 import orjson
 
+from penstock.clock import utc_text
 from penstock.errors import PenstockError
 
 # ── safe text ────────────────────────────────────────────────────────────────────────────────────
@@ -291,6 +292,35 @@ class _OneLineFormatter(logging.Formatter):
         about = f"{job_id}: " if job_id and job_id not in record.message else ""
         record.message = one_line(about + record.message)
         return super().formatMessage(record)
+
+
+class JsonFormatter(logging.Formatter):
+    """A line of JSON for each record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        form: dict[str, Any] = {
+            "at": utc_text(record.created),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name in ("job_id", "task", "attempt", "outcome", "seconds"):
+            value = getattr(record, name, None)
+            if value not in (None, "", 0):
+                form[name] = value
+        if record.exc_info and record.exc_info[0] is not None:
+            form["error"] = {"kind": record.exc_info[0].__name__, "trace": self.formatException(record.exc_info)}
+        return orjson.dumps(form, default=str).decode()
+
+
+def log_as_json() -> None:
+    """Every handler that writes to a terminal's streams writes JSON from now on; those for files stay as they are."""
+    log_warnings()
+    others = [one for one in list(logging.root.manager.loggerDict.values()) if isinstance(one, logging.Logger)]
+    for logger in (logging.root, *others):
+        for handler in logger.handlers:
+            if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
+                handler.setFormatter(JsonFormatter())
 
 
 def log_warnings() -> None:

@@ -10,6 +10,7 @@ job_…           payload#args            arguments or a result that are long
 job_…           child#job_…             who waits for it
 job_…           depends_on#00           the ids of many jobs that it depends on
 job_…           waiting_for#00          those of them that it still waits for
+job_…           tag#import              one of its tags: in the index by time, in a partition of the tag's own
 job_…           operation#sleep:1       what its task waits or waited for, by the operation's key
 job_…           sent#approval#00000001  events that it has not taken
 job_…           sent_id#…               events that were sent with an id
@@ -31,7 +32,7 @@ import orjson
 from penstock.clock import utc_seconds, utc_text
 from penstock.files.content import SavedFile
 from penstock.jobs.layouts import tables
-from penstock.jobs.layouts.layout import WRITE_NAME, ClaimIndex, Item, Listing, ReadCall, Record
+from penstock.jobs.layouts.layout import WRITE_NAME, ClaimIndex, Item, Listing, ReadCall, Record, shard_of
 from penstock.jobs.model.job import (
     ALL_COMPLETED,
     DEFAULT_PRIORITY,
@@ -90,6 +91,10 @@ class CollectionLayout:
         if task is not None:
             return self._listing(tables.TASK_INDEX, "task_shard", f"{tenant}#{task}")
         return self._listing(tables.TIME_INDEX, "time_shard", tenant)
+
+    def tag_listing(self, tenant: str, tag: str) -> Listing:
+        """The jobs that have the tag. No tenant's name has a #: these partitions hold nothing else."""
+        return self._listing(tables.TIME_INDEX, "time_shard", f"{tenant}#tag#{tag}")
 
     def place(self, job: Job) -> str:
         """Where the job stands in every list: the value of its `order`."""
@@ -187,6 +192,17 @@ class CollectionLayout:
 
     def child(self, parent: Job, child_id: str) -> Record:
         return Record(self.table, self._record(parent, f"child#{child_id}", parent.updated_at))
+
+    def tags(self, job: Job) -> list[Record]:
+        """A record for each tag, by which `tag_listing` finds the job."""
+        shard = shard_of(job.id, self.shards)
+        records = []
+        for tag in job.tags:
+            item = self._record(job, f"tag#{tag}", job.created_at)
+            item["time_shard"] = {"S": f"{job.tenant}#tag#{tag}#{shard}"}
+            item["listed_at"] = {"S": self.place(job)}
+            records.append(Record(self.table, item))
+        return records
 
     def dependencies(self, job: Job, ids: Sequence[str]) -> list[Record]:
         """The ids of the jobs that it depends on, which never change."""
@@ -716,6 +732,8 @@ _FIELDS: Final[tuple[_Field, ...]] = (
     ("rate_at", "rate_at", None, _time_value, _time_from),
     ("schedule", "schedule", "", _text_value, _text),
     ("secret", "secret", (), lambda value: {"L": [{"S": one} for one in value]}, _texts),
+    ("tags", "tags", (), lambda value: {"L": [{"S": one} for one in value]}, _texts),
+    ("traceparent", "traceparent", "", _text_value, _text),
 )
 """What a record may lack: its attribute, the job's field (tables are older than some of their names), the field's value
 where the attribute is absent, and how it is written and read.

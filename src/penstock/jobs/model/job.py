@@ -7,7 +7,7 @@ import math
 import os
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, get_args
@@ -233,6 +233,10 @@ class Job:
     """The slot of its rate key that it has been given for its next attempt."""
     schedule: str = ""
     """The schedule that has made it."""
+    tags: tuple[str, ...] = ()
+    """Words that it is found by."""
+    traceparent: str = ""
+    """The span that it was enqueued in, as W3C Trace Context writes it; "" where nobody traces."""
     started_at: float | None = None
     ended_at: float | None = None
     events: tuple[Event, ...] = ()
@@ -373,6 +377,8 @@ INLINE_DEPENDENCIES: Final = 16
 _PART_IDS: Final = 128
 _DEPENDENCY_BYTES: Final = 1_500_000
 """Of all ids together, which are written twice: a transaction holds 4 MB."""
+MOST_TAGS: Final = 5
+"""Of a job: each is a record that is written with it, and a transaction has at most 100 items."""
 MOST_SLOTS: Final = 10_000
 """Of a limit: the ids of those that run are in one item."""
 RESERVED: Final = frozenset({"tenants", "workers", "schedules", "settings"})
@@ -388,6 +394,10 @@ LATEST: Final = 32_503_680_000.0
 
 class BadJob(PenstockError, ValueError):
     """A job, or a report of one, that cannot be stored: the message says what to change."""
+
+
+class KeyTaken(BadJob):
+    """Another job has the idempotency key, or holds the unique key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,6 +427,8 @@ class NewJob:
     id: str | None = None
     parent_id: str | None = None
     secret: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    traceparent: str = ""
 
 
 def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
@@ -449,6 +461,8 @@ def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
         rate=new.rate if new.rate_key is not None else "",
         schedule=new.schedule,
         secret=new.secret,
+        tags=new.tags,
+        traceparent=new.traceparent,
         is_new=True,
     )
 
@@ -484,6 +498,16 @@ def checked_name(name: str, what: str) -> str:
     return name
 
 
+def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Each once, in their order."""
+    if isinstance(tags, str):
+        raise BadJob(f"tags is a list of words, such as [{tags[:100]!r}], not one text.")
+    found = tuple(dict.fromkeys(checked_name(tag, "tag") for tag in tags))
+    if len(found) > MOST_TAGS:
+        raise BadJob(f"A job has at most {MOST_TAGS} tags, not {len(found)}: each is one more record of it.")
+    return found
+
+
 def is_id(job_id: object) -> bool:
     """Whether a job could have this id."""
     return isinstance(job_id, str) and 1 <= _bytes(job_id) <= _NAME_BYTES and not ("#" in job_id or job_id in RESERVED)
@@ -511,6 +535,8 @@ def check_new(new: NewJob) -> None:
         or new.rate_key is not None
     ):
         _check_keys(new)
+    if new.tags:
+        checked_tags(new.tags)
     run_at = new.run_at
     if run_at is not None and (not isinstance(run_at, int | float) or not 0 <= run_at <= LATEST):
         raise BadJob(f"run_at is a time in seconds since 1970, up to the year 3000, not {run_at!r}.")

@@ -42,9 +42,14 @@ class JobFilter:
     tenants: tuple[str, ...] = ("",)
     since: float | None = None
     until: float | None = None
+    tag: str | None = None
 
     def matches(self, job: Job) -> bool:
-        return (self.state is None or job.state is self.state) and (self.task is None or job.task == self.task)
+        return (
+            (self.state is None or job.state is self.state)
+            and (self.task is None or job.task == self.task)
+            and (self.tag is None or self.tag in job.tags)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +167,11 @@ class JobReader:
         """The keys of the list, the newest first, with their places, below `before`."""
         streams = []
         for tenant in wanted.tenants:
-            listing = self._layout.listing(tenant, wanted.state, wanted.task)
+            listing = (
+                self._layout.listing(tenant, wanted.state, wanted.task)
+                if wanted.tag is None
+                else self._layout.tag_listing(tenant, wanted.tag)
+            )
             streams += [self._shard(listing, one, wanted, limit, before) for one in listing.partitions]
         return heapq.merge(*streams, key=lambda found: found[0], reverse=True)
 
@@ -187,7 +196,8 @@ class JobReader:
         for item in self.pages(ReadCall("Query", request)):
             place: str = item[listing.order]["S"]
             if place != before:
-                yield place, {name: item[name] for name in self._key_names}
+                key = {name: item[name] for name in self._key_names}
+                yield place, key if wanted.tag is None else self._layout.main_key(item[self._key_names[0]]["S"])
 
     def claimable(
         self,

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -37,6 +38,7 @@ from penstock.jobs.model.job import (
     JobFile,
     JobNotFound,
     JobPage,
+    KeyTaken,
     NewJob,
     Payload,
     check_new,
@@ -137,6 +139,8 @@ class JobStore:
         self.files = files
         self.clock = clock or SystemClock()
         self.keep_seconds = keep_seconds
+        self.renewals = 0
+        """Of leases, by this store."""
         self.outage = Outage(_LOG)
         """Of the database; all who use the store share it."""
         db = PatientDatabase(db)
@@ -230,6 +234,7 @@ class JobStore:
             self._writer.keeps_events
             and not job.depends_on
             and job.unique_key is None
+            and not job.tags
             and len(text) <= _SHORT_CHARACTERS
         )
 
@@ -253,6 +258,8 @@ class JobStore:
             payload, records = self.payloads.place(job, "args", text)
             stored, dependencies = self._dependencies.store_apart(job)
             records += dependencies
+            if job.tags:
+                records += self.layout.tags(job)
             created = transitions.create(stored, payload)
             try:
                 guards = [] if job.unique_key is None else self.side_items.hold_unique(job)
@@ -274,7 +281,7 @@ class JobStore:
 
     def _existing(self, new: NewJob, found: Job, text: str) -> Job:
         if found.task != new.task or not self.payloads.is_same(found, found.args, text):
-            raise BadJob(
+            raise KeyTaken(
                 f"{found.id} has the same idempotency key ({new.idempotency_key or new.id!r}) and other arguments. "
                 "Use another key for another job, or the same arguments."
             )
@@ -310,9 +317,10 @@ class JobStore:
         """The job with all of its records: one Query. Raises JobNotFound."""
         return self._reader.history(job_id, self.clock.now())
 
-    def entries(self, job_id: str, *, after: int = 0) -> list[Entry]:
-        """The numbered log from the entry after `after` on."""
-        return [self.layout.entry_of(item) for item in self._reader.pages(self.layout.entries(job_id, after))]
+    def entries(self, job_id: str, *, after: int = 0, limit: int | None = None) -> list[Entry]:
+        """The numbered log from the entry after `after` on, at most `limit` entries."""
+        items = self._reader.pages(self.layout.entries(job_id, after))
+        return [self.layout.entry_of(item) for item in itertools.islice(items, limit)]
 
     def find(
         self,
@@ -320,6 +328,7 @@ class JobStore:
         state: State | None = None,
         task: str | None = None,
         tenant: str | None = None,
+        tag: str | None = None,
         since: float | None = None,
         until: float | None = None,
         limit: int = 50,
@@ -329,7 +338,7 @@ class JobStore:
         if limit < 1:
             raise ValueError(f"limit is at least 1, not {limit}")
         tenants = tuple(self.side_items.tenants()) if tenant is None else (tenant,)
-        wanted = JobFilter(state, task, tenants, since, until)
+        wanted = JobFilter(state, task, tenants, since, until, tag)
         return self._reader.find(wanted, self.clock.now(), limit, token)
 
     # ── claiming ─────────────────────────────────────────────────────────────────────────────────
@@ -608,6 +617,7 @@ class JobStore:
     # ── what its worker writes ───────────────────────────────────────────────────────────────────
 
     def renew(self, job: Job) -> Job:
+        self.renewals += 1
         return self.change_held(job, transitions.renew_lease)
 
     def renew_together(self, jobs: Sequence[Job]) -> list[Job | None]:
@@ -616,6 +626,7 @@ class JobStore:
         pairs = [(job, transitions.renew_lease(job, now)) for job in jobs if not self._is_near_expiry(job, now)]
         written = self._writer.change_together(pairs)
         renewed = {changed.job.id: changed.job for (_, changed), done in zip(pairs, written, strict=True) if done}
+        self.renewals += len(renewed)
         return [renewed.get(job.id) for job in jobs]
 
     def report(
@@ -873,7 +884,7 @@ class JobStore:
                 if ending or refusal.place >= len(actions):
                     raise
                 if self._unique_holder(job, refusal.item) is not None:
-                    raise BadJob(f"{job.id}: another job holds its unique key {job.unique_key!r} now.") from None
+                    raise KeyTaken(f"{job.id}: another job holds its unique key {job.unique_key!r} now.") from None
             contention.wait()
 
     def _extend(self, job: Job, change: Change, now: float) -> Job:

@@ -6,19 +6,26 @@
 3. An exception that cannot be shown, because its `__str__` raises, is replaced by one that can.
 4. What it enqueues, or asks of jobs by other calls than its context's, waits for a database that is away as those do;
    not on an event loop, where nothing may wait.
-5. What is logged while it runs carries the job's id, its task and the attempt (log_context.py).
+5. What is logged while it runs carries the job's id, its task and the attempt (log_context.py). It is in the job's log
+   too, if the task asks for that (log_capture.py).
+6. It runs in a span, where its program traces (tracing.py).
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from functools import wraps
 from typing import Any, Final, TypeVar
 
-from penstock.jobs.context import AsyncJobContext, JobContext, attempt_of
+from penstock.errors import PenstockError
+from penstock.jobs.context import AsyncJobContext, Attempt, JobContext, attempt_of
+from penstock.jobs.log_capture import CAPTURE, LogCapture, install
 from penstock.jobs.tasks import Task
+from penstock.jobs.tracing import attempt_span, is_loaded
 from penstock.jobs.worker.log_context import CURRENT_JOB
 from penstock.records.forks import end_child_of
 
@@ -29,6 +36,7 @@ class _Exit(BaseException):
     """What an async task has raised to leave (2). Like that, it is no Exception: it is not retried unasked."""
 
 
+_NO_SPAN: Final = nullcontext()
 _EXITS: Final = {kind: type(kind.__name__, (_Exit,), {}) for kind in (SystemExit, KeyboardInterrupt)}
 """By the same names: they are the kinds of the jobs' errors."""
 
@@ -41,16 +49,54 @@ def invocation_of(task: Task[Any, Any]) -> Callable[..., Any]:
     def call(context: JobContext, **arguments: Any) -> Any:
         CURRENT_JOB.set(context.job)
         try:
-            with attempt_of(context).patience():
+            with attempt_of(context).patience(), attempt_span(context.job) if is_loaded() else _NO_SPAN:
                 return function(context, **arguments) if takes_context else function(**arguments)
         finally:
             CURRENT_JOB.set(None)
 
     async def call_async(context: AsyncJobContext, **arguments: Any) -> Any:
         CURRENT_JOB.set(context.job)  # in the coroutine's own copy of the variables
-        return await (function(context, **arguments) if takes_context else function(**arguments))
+        with attempt_span(context.job) if is_loaded() else nullcontext():
+            return await (function(context, **arguments) if takes_context else function(**arguments))
 
+    if task.settings.capture_logs is not None:
+        return _captured(task, call_async if task.is_async else call)
     return call_async if task.is_async else call
+
+
+def _captured(task: Task[Any, Any], call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, with what the task logs in the job's log when it has ended."""
+    level = task.settings.capture_logs or 0
+    install(level)
+
+    def begin(context: JobContext) -> Attempt:
+        attempt = attempt_of(context)
+        attempt.captured = LogCapture(level, attempt.job.entries)
+        CAPTURE.set(attempt.captured)
+        return attempt
+
+    def end(attempt: Attempt) -> None:
+        with suppress(PenstockError):  # whatever it is, the last write meets it too
+            attempt.write_captured()
+
+    def call_captured(context: JobContext, **arguments: Any) -> Any:
+        attempt = begin(context)
+        try:
+            return call(context, **arguments)
+        finally:
+            CAPTURE.set(None)
+            end(attempt)
+
+    async def call_captured_async(context: AsyncJobContext, **arguments: Any) -> Any:
+        attempt = begin(context.blocking)
+        try:
+            return await call(context, **arguments)
+        finally:
+            CAPTURE.set(None)
+            if attempt.captured:
+                await asyncio.shield(asyncio.to_thread(end, attempt))
+
+    return call_captured_async if task.is_async else call_captured
 
 
 def protect(function: Callable[..., T]) -> Callable[..., T]:

@@ -21,6 +21,7 @@ from typing import Any, Final
 from penstock.codecs import PayloadLocked
 from penstock.errors import PenstockError
 from penstock.jobs.context import Attempt
+from penstock.jobs.metrics.worker_metrics import WorkerMetrics
 from penstock.jobs.model.job import Job, JobCancelled, JobError, JobRequeued, RetryIn
 from penstock.jobs.model.transitions import MOST_REQUEUES
 from penstock.jobs.model.workflow import JobSuspended, SuspensionCaught, WorkflowChanged
@@ -74,7 +75,13 @@ class Counts:
 class Outcomes:
     """Of one worker's jobs. Safe to share between its threads."""
 
-    def __init__(self, store: JobStore, wake: Callable[[], None], on_end: Callable[[Job, str], None]) -> None:
+    def __init__(
+        self,
+        store: JobStore,
+        wake: Callable[[], None],
+        on_end: Callable[[Job, str], None],
+        metrics: WorkerMetrics | None = None,
+    ) -> None:
         self.counts = Counts()
         self.blocked: dict[str, float] = {}
         """Concurrency keys of which as many jobs run as may, and until when that is believed."""
@@ -83,6 +90,7 @@ class Outcomes:
         self._store = store
         self._wake_fetcher = wake
         self._on_end = on_end
+        self._metrics = metrics
         self._counting = threading.Lock()
 
     def end(self, attempt: Attempt, how: str, end: Callable[[Job], Job]) -> None:
@@ -195,6 +203,8 @@ class Outcomes:
         """One more; and the fetcher is woken where that lets other jobs begin."""
         with self._counting:
             setattr(self.counts, how, getattr(self.counts, how) + 1)
+        if self._metrics is not None:
+            self._metrics.note_end(job, how)
         if job.concurrency_key is not None:  # a job that waited for its slot may be ready now
             self.blocked.pop(job.concurrency_key, None)
             self._wake_fetcher()

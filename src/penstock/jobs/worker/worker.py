@@ -23,6 +23,8 @@ from typing import Any, Final
 from penstock.errors import DatabaseLost, PenstockError
 from penstock.jobs.app import App
 from penstock.jobs.context import CALL_AGAIN, Attempt, JobContext
+from penstock.jobs.metrics import otel
+from penstock.jobs.metrics.worker_metrics import WorkerMetrics
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.json_text import from_json
 from penstock.jobs.model.rate import has_slot
@@ -94,6 +96,7 @@ class Worker:
         idle_seconds: float = DEFAULT_IDLE_SECONDS,
         name: str | None = None,
         on_end: Callable[[Job, str], None] = lambda job, how: None,
+        metrics: WorkerMetrics | None = None,
     ) -> None:
         if not 1 <= concurrency <= MOST_CONCURRENCY:
             raise PenstockError(f"concurrency is 1 to {MOST_CONCURRENCY:,}, not {concurrency}.")
@@ -126,7 +129,12 @@ class Worker:
             gate=gate,
             concurrency=concurrency,
         )
-        self._outcomes = Outcomes(app.store, self.fetcher.wake, on_end)
+        if metrics is None and otel.is_loaded():
+            metrics = WorkerMetrics(lambda: app.store, queues)
+        if metrics is not None:
+            metrics.watch(lambda: len(self._attempts))
+        self._metrics = metrics
+        self._outcomes = Outcomes(app.store, self.fetcher.wake, on_end, metrics)
         self.counts = self._outcomes.counts
         self._store = app.store
         self._queues = queues
@@ -412,6 +420,8 @@ class Worker:
         """Runs the job to an end, or starts its coroutine; False if this thread was replaced meanwhile."""
         task = self.app.tasks[attempt.job.task]
         attempt.begin(task.settings.time_limit_seconds, task.settings.soft_time_limit_seconds)
+        if self._metrics is not None:
+            self._metrics.note_start(attempt.job)
         if self._stopping.is_set():
             attempt.stop(self._stop_reason)
         self._threads_of[attempt] = threading.current_thread()

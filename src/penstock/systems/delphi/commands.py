@@ -14,7 +14,7 @@ from typing import Any
 import click
 import orjson
 
-from penstock.cli.jobs import change_each, entry_form, entry_line
+from penstock.cli.jobs import change_each, entry_line
 from penstock.cli.kit.databases import open_database
 from penstock.cli.kit.exit_codes import NOT_FOUND, WORK_FAILED, CommandFailed
 from penstock.cli.kit.groups import group
@@ -24,6 +24,7 @@ from penstock.client.database import Database
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.jobs.app import FILES_VARIABLE, App
+from penstock.jobs.forms import entry_form
 from penstock.jobs.model.job import DEFAULT_PRIORITY, HIGHEST_PRIORITY, LOWEST_PRIORITY, Job, JobNotFound
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.worker import Worker

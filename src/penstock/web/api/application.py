@@ -18,9 +18,10 @@ Every API has `GET /health`, `GET /openapi.json` and `GET /docs`.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
@@ -41,7 +42,7 @@ from penstock.errors import PenstockError
 from penstock.web.api.reference import reference_page
 from penstock.web.api.validation import ErrorAnswer, sentences
 from penstock.web.guard import API_HEADERS, Guard, SecurityHeaders
-from penstock.web.problems import Problem, json_answer, problem_of
+from penstock.web.problems import Problem, Statuses, json_answer, problem_of
 
 BODY_BYTES: Final = 64 * 1024
 """Of a body, unless its endpoint has another limit."""
@@ -56,16 +57,20 @@ def make_api(
     state: Any = None,
     description: str = "",
     health: Callable[[], Mapping[str, Any]] = dict,
-    statuses: Mapping[type[Exception], int] | None = None,
+    statuses: Statuses | None = None,
     hosts: Iterable[str] = (),
     body_bytes: Mapping[str, int] | None = None,
     lifespan: Callable[[Any], AbstractAsyncContextManager[Any]] | None = None,
+    prefix: str = "",
+    middleware: Sequence[Middleware] = (),
 ) -> FastAPI:
     """The ASGI application.
 
     Handlers find `state` as `request.app.state.service`. `health` returns facts, or raises if something that the API
     needs does not answer (503). `statuses` maps Penstock's errors to HTTP statuses. `hosts` are host names to accept
     beside this machine's own. `body_bytes` has the limits of paths whose bodies may be longer than BODY_BYTES.
+    `prefix` is that of the router's paths: /health, /docs and /openapi.json are below it too. `middleware` comes after
+    the guard.
     """
     handlers: Any = {Problem: _problem, HTTPException: _http_error, RequestValidationError: _invalid}
     limits = _BodyLimits(router.routes, body_bytes or {})
@@ -73,20 +78,23 @@ def make_api(
         title=title,
         version=__version__,
         description=description,
+        openapi_url=f"{prefix}/openapi.json",
         docs_url=None,  # FastAPI's own pages load their scripts from elsewhere
         redoc_url=None,
         middleware=[
             Middleware(SecurityHeaders, headers=API_HEADERS),
             Middleware(Guard, hosts=tuple(hosts), body_bytes=limits),
+            *middleware,
         ],
         exception_handlers=handlers,
         generate_unique_id_function=_operation_id,
         lifespan=lifespan,
     )
     app.state.service = state
+    app.state.prefix = prefix
     app.state.statuses = statuses or {}
     app.include_router(router)
-    app.include_router(_own_routes(health))
+    app.include_router(_own_routes(health, prefix))
     return app
 
 
@@ -107,8 +115,8 @@ class _Api(FastAPI):
         return self.openapi_schema
 
 
-def _own_routes(health: Callable[[], Mapping[str, Any]]) -> APIRouter:
-    router = ApiRouter()
+def _own_routes(health: Callable[[], Mapping[str, Any]], prefix: str) -> APIRouter:
+    router = ApiRouter(prefix)
 
     @router.get("/health", summary="Whether it can work", responses=refusals({503: "Something that it needs is away"}))
     def healthy() -> Response:
@@ -157,7 +165,7 @@ class ApiRoute(APIRoute):
         async def answer(request: Request) -> Response:
             try:
                 _check_query(request, self)
-                if self.body_field is not None:
+                if self.body_field is not None and _has_body(request):
                     _check_is_json(request)
                 response = await handle(_JsonRequest(request.scope, request.receive))
                 if response.media_type == JSON:
@@ -192,13 +200,18 @@ def _as_get(scope: Scope) -> Scope:
 
 
 class ApiRouter(APIRouter):
-    def __init__(self) -> None:
-        super().__init__(route_class=ApiRoute)
+    def __init__(self, prefix: str = "") -> None:
+        super().__init__(route_class=ApiRoute, prefix=prefix)
 
 
 class _JsonRequest(Request):
     async def json(self) -> Any:
-        return orjson.loads(await self.body())  # unlike json's, it takes no NaN
+        body = await self.body()
+        value = orjson.loads(body)  # unlike json's, it takes no NaN; but long integers become floats
+        return json.loads(body) if _LONG_INTEGER.search(body) else value
+
+
+_LONG_INTEGER: Final = re.compile(rb"[0-9]{19}")
 
 
 def _operation(request: Request, route: APIRoute) -> Mapping[str, Any]:
@@ -214,6 +227,10 @@ def _check_query(request: Request, route: APIRoute) -> None:
     errors = [f"{name[:100]} is not known; there are {shown}" for name in request.query_params if name not in known]
     if errors:
         raise Problem(400, "There are query parameters that this has not.", "Leave them out.", errors=errors)
+
+
+def _has_body(request: Request) -> bool:
+    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
 
 
 def _check_is_json(request: Request) -> None:
@@ -249,7 +266,8 @@ async def _http_error(request: Request, error: HTTPException) -> Response:
     what = f"{request.method} {request.url.path[:100]}"
     words = {404: f"There is no {request.url.path[:100]}.", 405: f"{what} is not possible."}
     message = words.get(error.status_code, str(error.detail))
-    return Problem(error.status_code, message, "See /openapi.json.", headers=error.headers).response()
+    next_step = f"See {request.app.openapi_url}."
+    return Problem(error.status_code, message, next_step, headers=error.headers).response()
 
 
 async def _invalid(request: Request, error: RequestValidationError) -> Response:
@@ -266,4 +284,4 @@ async def _invalid(request: Request, error: RequestValidationError) -> Response:
         mine = [(tuple(one["loc"][1:]), one) for one in found if (one["loc"][0] == "body") == (place == "body")]
         errors += sentences(mine, schema, request.app.openapi())
     message = "The request has an error." if len(errors) == 1 else f"The request has {len(errors)} errors."
-    return Problem(400, message, "See `errors`, and /openapi.json.", errors=errors).response()
+    return Problem(400, message, f"See `errors`, and {request.app.openapi_url}.", errors=errors).response()

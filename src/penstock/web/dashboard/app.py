@@ -19,13 +19,15 @@ from starlette.staticfiles import StaticFiles
 
 from penstock.clock import Clock
 from penstock.errors import PenstockError, ResourceNotFoundException
+from penstock.jobs.metrics.instruments import Registry
 from penstock.jobs.model.job import JobNotFound
 from penstock.web.dashboard import pages
+from penstock.web.dashboard.metrics import metrics_routes
 from penstock.web.dashboard.poller import DEFAULT_PAUSE_SECONDS, Poller, running_poller
 from penstock.web.dashboard.security import HEADERS, AccessControl, AccessMiddleware
 from penstock.web.dashboard.site import Site
 from penstock.web.dashboard.source import NoJobs, Source
-from penstock.web.guard import Guard, SecurityHeaders
+from penstock.web.guard import Guard, PathDispatch, SecurityHeaders
 from penstock.web.problems import Problem
 from penstock.web.server import running_app, serve
 
@@ -42,10 +44,13 @@ def make_dashboard(
     hosts: Iterable[str] = (),
     pause_seconds: float = DEFAULT_PAUSE_SECONDS,
     clock: Clock | None = None,
+    api: Starlette | None = None,
+    metrics: Registry | None = None,
 ) -> Starlette:
     """The application; `state.poller` is its poller.
 
-    `hosts` are the host names that it accepts beside this machine's own.
+    `hosts` are the host names that it accepts beside this machine's own. `api` answers what is below its prefix
+    (web/jobs_api.py). `metrics` are those of a worker in this process.
     """
     access = AccessControl(token=token, read_only=read_only)
     site = Site(source, access, clock)
@@ -59,8 +64,9 @@ def make_dashboard(
             yield
 
     app = Starlette(
-        routes=[*pages.routes(site), _live_route(poller), _static_route()],
+        routes=[*pages.routes(site), *metrics_routes(site, metrics), _live_route(poller), _static_route()],
         middleware=[
+            *([] if api is None else [Middleware(PathDispatch, prefix=api.state.prefix, other=api)]),
             Middleware(SecurityHeaders, headers=HEADERS),
             Middleware(AccessMiddleware, access=access),
             Middleware(Guard, hosts=tuple(hosts), body_bytes=lambda method, path: BODY_BYTES),

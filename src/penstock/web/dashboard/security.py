@@ -4,7 +4,7 @@
 2. Every form has a token that only a page of this process can know; a POST without it changes nothing.
 3. In read-only mode every POST is refused, except signing in.
 4. If the dashboard is bound to more than this machine, every request needs the token: as a cookie from /login, or as a
-   bearer token.
+   bearer token. Only /healthz, which says no more than whether the database answers, needs none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from penstock.web.problems import Problem
+from penstock.web.problems import Problem, unauthorized
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -39,6 +39,8 @@ SESSION: Final = "penstock_session"
 PASS: Final = "penstock_pass"  # noqa: S105 - the name of a cookie
 FORM_FIELD: Final = "csrf"
 LOGIN: Final = "/login"
+HEALTH: Final = "/healthz"
+METRICS: Final = "/metrics"
 _STATIC: Final = "/static/"
 
 
@@ -73,8 +75,10 @@ class AccessControl:
             return Problem(
                 403, "This dashboard is read-only.", "Start `penstock up` without --read-only to change things."
             ).response()
-        if path == LOGIN or path.startswith(_STATIC) or self.is_signed_in(scope):
+        if path in (LOGIN, HEALTH) or path.startswith(_STATIC) or self.is_signed_in(scope):
             return None
+        if path == METRICS:
+            return unauthorized().response()
         if scope["method"] in ("GET", "HEAD") and not path.startswith("/live/"):
             return RedirectResponse(LOGIN, 303)
         return Problem(403, "This dashboard needs its token.", "Sign in at /login.").response()

@@ -77,6 +77,8 @@ class QueueLayout(CollectionLayout):
     def main(self, job: Job) -> Item:
         if job.tenant:
             raise BadJob(f"{job.id}: {self.table} has no tenants; the conversation is what tells jobs apart.")
+        if job.tags:
+            raise BadJob(f"{job.id}: {self.table} has no index for tags.")
         ours = super().main(job)
         item = {_NAMES.get(name, name): value for name, value in ours.items() if name not in _NOT_THEIRS}
         item["status"] = {"S": STATUSES[job.state]}
