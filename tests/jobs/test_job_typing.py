@@ -36,8 +36,9 @@ def test_mistakes_are_found(tmp_path: Path) -> None:
         + "\nsquare.enqueue(number='four')\nsquare.enqueue()\ntotal.enqueue(begin=1)\n"
         + "square.options(priority='high').enqueue(number=1)\n"
         + "add.enqueue()\nadd.enqueue(1, c=2)\nadd_async.enqueue(a='x')\nadd.enqueue(1).is_old\n"
+        + "t = app.store.db.transaction()\nt.enqueue(add, a='x')\nt.enqueue(square)\nt.enqueue(add, a=1).is_old\n"
     )
     checked = mypy(wrong)
     lines = len(SAMPLE.read_text().splitlines())
     found = {int(line.split(":")[1]) - lines for line in checked.stdout.splitlines() if ": error:" in line}
-    assert found == {2, 3, 4, 5, 6, 7, 8, 9}, checked.stdout
+    assert found == {2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13}, checked.stdout

@@ -39,6 +39,7 @@ from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import MOST_CRASHES
 from penstock.jobs.store.patience import ask_until
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
+from penstock.jobs.store.transactions import JobInTransaction
 from penstock.jobs.tasks import Task, TaskSettings
 from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.retry import Backoff, RetryPolicy
@@ -153,16 +154,29 @@ class App:
     def enqueue_new(self, new: NewJob) -> Job:
         """Makes a job: `task.enqueue` is how to call it."""
         created = self.store.create(new)
-        for wake in self._listeners:
-            wake()
+        self._wake_workers()
         return _as_enqueued(*created)
 
     def enqueue_all_new(self, news: list[NewJob]) -> list[Job]:
         """Makes jobs, all or none: `task.enqueue_many` is how to call it."""
         created = self.store.create_all(news)
+        self._wake_workers()
+        return [_as_enqueued(job, is_new) for job, is_new in created]
+
+    def join_transaction(self, database: Database, new: NewJob) -> JobInTransaction:
+        """Makes a job with a transaction of the same database: `t.enqueue(task, …)` is how to call it."""
+        store = self.store
+        if not database.is_same(store.db):
+            raise PenstockError(
+                f"The jobs of {new.task} are in {store.db.name}, and the transaction is one of {database.name}: one "
+                "transaction cannot write to both. Use one database for both: db = connect(…), App(db)."
+            )
+        return store.join(new, self._wake_workers)
+
+    def _wake_workers(self) -> None:
+        """Those of this process; the others see the write."""
         for wake in self._listeners:
             wake()
-        return [_as_enqueued(job, is_new) for job, is_new in created]
 
     def get(self, job_id: str) -> Job:
         """Raises JobNotFound."""

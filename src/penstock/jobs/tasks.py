@@ -20,11 +20,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
+from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.jobs.context import AsyncJobContext, JobContext
 from penstock.jobs.model.job import ALL_COMPLETED, DEFAULT_PRIORITY, BadJob, DependsOnPolicy, Job, NewJob, checked_name
 from penstock.jobs.model.other_words import OF_TASKS, no_attribute, with_hints
 from penstock.jobs.model.transitions import MOST_CRASHES
+from penstock.jobs.store.transactions import JobInTransaction
 from penstock.leases import DEFAULT_LEASE_SECONDS, checked_seconds
 from penstock.retry import NO_RETRIES, RetryPolicy
 
@@ -71,6 +73,7 @@ class JobQueue(Protocol):
 
     def enqueue_new(self, new: NewJob) -> Job: ...
     def enqueue_all_new(self, news: list[NewJob]) -> list[Job]: ...
+    def join_transaction(self, database: Database, new: NewJob) -> JobInTransaction: ...
 
 
 class Task(Generic[P, R]):
@@ -114,6 +117,14 @@ class Task(Generic[P, R]):
         Nothing is made if one of them is refused.
         """
         return self._jobs.enqueue_all_new([self.new_job((), self._checked_dict(one)) for one in arguments])
+
+    def for_transaction(self, database: Database, /) -> Callable[P, JobInTransaction]:
+        """What `t.enqueue(task, …)` of a transaction of this database calls with the arguments."""
+
+        def join(*args: P.args, **kwargs: P.kwargs) -> JobInTransaction:
+            return self._jobs.join_transaction(database, self.new_job(args, kwargs))
+
+        return join
 
     @with_hints
     def options(

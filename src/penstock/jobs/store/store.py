@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -54,6 +54,7 @@ from penstock.jobs.store.payloads import RECORD_BYTES, NotJson, Payloads, from_j
 from penstock.jobs.store.queries import Ahead, Claimable, JobFilter, JobReader
 from penstock.jobs.store.retention import Expiry
 from penstock.jobs.store.side_items import Action, Limit, Queue, SideItems
+from penstock.jobs.store.transactions import JobInTransaction
 from penstock.jobs.store.turns import Turns
 from penstock.leases import LeaseLost, grant
 from penstock.optimistic import Conflict, Contention
@@ -208,19 +209,31 @@ class JobStore:
             and len(text) <= _SHORT_CHARACTERS
         )
 
-    def _first_version(self, new: NewJob) -> tuple[Job, str]:
-        """The job as it is to be, and its arguments."""
+    def join(self, new: NewJob, on_commit: Callable[[], None]) -> JobInTransaction:
+        """The job as a part of somebody's transaction; nothing is written here."""
+        job, text = self._plan(new)
+        return JobInTransaction(self, self._writer, self._expiry, new, job, text, on_commit)
+
+    def _plan(self, new: NewJob) -> tuple[Job, str]:
+        """The job as it is to be, and its arguments. Nothing is read or written."""
         check_new(new)
-        job = first_version(new, self.clock.now(), self.keep_seconds)
-        text = to_json(new.args, "args")
+        return first_version(new, self.clock.now(), self.keep_seconds), to_json(new.args, "args")
+
+    def _first_version(self, new: NewJob) -> tuple[Job, str]:
+        """The same with its place among the others, which is read and written here."""
+        job, text = self._plan(new)
         if job.depends_on:
             job = self._dependencies.check_parents(job)
+        return self.take_turn(job), text
+
+    def take_turn(self, job: Job) -> Job:
+        """The new job with its turn among the tenants', if it is ready."""
         if job.tenant:
             self.side_items.note_tenant(job.tenant)
         if not job.waiting_for and job.run_at <= job.created_at and self.side_items.has_tenants(job.created_at):
             turn = self._turns.next_turn(job.queue, job.priority, job.tenant, job.created_at)
             job = replace(job, turn=turn)
-        return job, text
+        return job
 
     def _create(self, new: NewJob, job: Job, text: str) -> tuple[Job, bool]:
         contention = Contention(job.id)
@@ -238,16 +251,17 @@ class JobStore:
                 if new.idempotency_key is None and new.id is None:
                     job = replace(job, id=new_id(job.created_at))  # one id in two billion
                 elif found is not None and found.expires_at > job.created_at:
-                    return self._existing(new, found, text), False
+                    return self.check_same(new, found, text), False
                 elif found is not None:
                     self._expiry.remove(found)
             except Guarded as refusal:
-                holder = self._unique_holder(job, refusal.item)
+                holder = self.unique_holder(job, refusal.item)
                 if holder is not None:
                     return holder, False
             contention.wait()
 
-    def _existing(self, new: NewJob, found: Job, text: str) -> Job:
+    def check_same(self, new: NewJob, found: Job, text: str) -> Job:
+        """The job that has the new one's idempotency key already. Raises BadJob if it has other arguments."""
         if found.task != new.task or not self.payloads.is_same(found, found.args, text):
             raise BadJob(
                 f"{found.id} has the same idempotency key ({new.idempotency_key or new.id!r}) and other arguments. "
@@ -255,7 +269,7 @@ class JobStore:
             )
         return found
 
-    def _unique_holder(self, job: Job, guard: Item | None) -> Job | None:
+    def unique_holder(self, job: Job, guard: Item | None) -> Job | None:
         """Who holds the job's unique key; None, and nobody does any more, if that one is gone or has ended."""
         holder = (guard or {}).get("holder", {}).get("S", "")
         try:
@@ -811,7 +825,7 @@ class JobStore:
             except Guarded as refusal:
                 if ending or refusal.place >= len(actions):
                     raise
-                if self._unique_holder(job, refusal.item) is not None:
+                if self.unique_holder(job, refusal.item) is not None:
                     raise BadJob(f"{job.id}: another job holds its unique key {job.unique_key!r} now.") from None
             contention.wait()
 
