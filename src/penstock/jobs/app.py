@@ -29,6 +29,7 @@ from penstock.errors import PenstockError, ValidationException
 from penstock.files import Files, open_files
 from penstock.jobs.context import AsyncJobContext, JobContext
 from penstock.jobs.cron import BadCron, Schedule
+from penstock.jobs.hooks import NO_HOOKS, Given, Hooks, hooks_of
 from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.layouts.layout import Layout
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
@@ -47,6 +48,7 @@ from penstock.user_modules import load_attribute
 
 P = ParamSpec("P")
 R = TypeVar("R")
+H = TypeVar("H", bound=Callable[..., Any])
 
 _POLLS: Final = Backoff(0.02, 1.5, 1.0)
 """How often `wait` reads the job."""
@@ -87,6 +89,8 @@ class App:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.schedules: dict[str, Schedule] = {}
+        self.hooks = NO_HOOKS
+        """Of all tasks; `before`, `after`, `on_failure`, `on_completion` and `middleware` add to them."""
         self._listeners: list[Callable[[], None]] = []
 
     # ── tasks ────────────────────────────────────────────────────────────────────────────────────
@@ -107,6 +111,11 @@ class App:
         timezone: str = "UTC",
         cron_args: Mapping[str, Any] | None = None,
         cron_overlap: bool = False,
+        before: Given = (),
+        after: Given = (),
+        on_failure: Given = (),
+        on_completion: Given = (),
+        middleware: Given = (),
     ) -> _Decorator:
         """Makes a function a task, whose parameters are what is enqueued, as JSON.
 
@@ -118,6 +127,9 @@ class App:
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
         it runs when the clocks go forward. `cron_args` are the arguments of its jobs. While one of them has not ended,
         the next is skipped, unless `cron_overlap` allows it.
+
+        The last five are hooks of this task, each a function or a list of them: `app.before` and its like say when each
+        runs. The app's run first.
         """
         if callable(name):
             raise PenstockError("Write @app.task() with parentheses.")
@@ -126,8 +138,10 @@ class App:
                 "cron_args and cron_overlap are about a schedule, and there is none: cron='30 6 * * mon-fri'."
             )
         policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
+        given = {"before": before, "after": after, "middleware": middleware}
+        hooks = hooks_of(on_failure=on_failure, on_completion=on_completion, **given)
         settings = TaskSettings(
-            queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds, max_crashes
+            queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds, max_crashes, hooks
         )
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
         if self._keep_seconds < _LEASES_KEPT * lease_seconds:
@@ -148,6 +162,51 @@ class App:
             return task
 
         return _Decorator(register)
+
+    # ── hooks ────────────────────────────────────────────────────────────────────────────────────
+
+    def before(self, hook: H) -> H:
+        """`@app.before def check(ctx): …` runs before each attempt; if it raises, the attempt has failed."""
+        self.hooks |= Hooks(before=(hook,))
+        return hook
+
+    def after(self, hook: H) -> H:
+        """`@app.after def note(ctx, result): …` runs after each attempt whose task has returned, before that is stored.
+
+        What it raises is logged.
+        """
+        self.hooks |= Hooks(after=(hook,))
+        return hook
+
+    def on_failure(self, hook: H) -> H:
+        """`@app.on_failure def tell(job, error): …` runs when the failure of an attempt is stored.
+
+        `job.state` is "failed", or "queued" if it is tried again. At most once; what it raises is logged.
+        """
+        self.hooks |= Hooks(on_failure=(hook,))
+        return hook
+
+    def on_completion(self, hook: H) -> H:
+        """`@app.on_completion def tell(job): …` runs when a worker has stored a job's end, however it has ended.
+
+        At most once: not if the worker dies at this moment, nor for a job that is cancelled while no worker runs it. A
+        webhook or a job that depends on it is never lost. What it raises is logged.
+        """
+        self.hooks |= Hooks(on_completion=(hook,))
+        return hook
+
+    def middleware(self, hook: H) -> H:
+        """`@app.middleware def measure(ctx, call_next): return call_next()` runs around each attempt.
+
+        The first one that is registered is the outermost. One that is `def` is for tasks that are `def`, one that is
+        `async def`, which awaits `call_next()`, for tasks that are so.
+        """
+        self.hooks |= Hooks(middleware=(hook,))
+        return hook
+
+    def hooks_of(self, task: Task[Any, Any]) -> Hooks:
+        """All that run for a task: the app's, then its own."""
+        return task.settings.hooks if task.settings.is_internal else self.hooks | task.settings.hooks
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Prot
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.jobs.context import AsyncJobContext, JobContext
+from penstock.jobs.hooks import NO_HOOKS, Hooks, check_kind
 from penstock.jobs.model.job import ALL_COMPLETED, DEFAULT_PRIORITY, BadJob, DependsOnPolicy, Job, NewJob, checked_name
 from penstock.jobs.model.other_words import OF_TASKS, no_attribute, with_hints
 from penstock.jobs.model.transitions import MOST_CRASHES
@@ -53,6 +54,9 @@ class TaskSettings:
     """So long after its start, the attempt ends at its next report and another worker continues it."""
     max_crashes: int = MOST_CRASHES
     """A job that has killed so many workers while it ran alone, without a newer checkpoint, has failed."""
+    hooks: Hooks = NO_HOOKS
+    is_internal: bool = False
+    """A task of Penstock's own: the app's hooks are not for it."""
 
     def __post_init__(self) -> None:
         limit, soft_limit = self.time_limit_seconds, self.soft_time_limit_seconds
@@ -100,6 +104,7 @@ class Task(Generic[P, R]):
         }
         self.is_async = inspect.iscoroutinefunction(function)
         self._signature = inspect.signature(function)
+        check_kind(name, self.is_async, settings.hooks)
         self.takes_context = _takes_context(name, function, self._signature)
         """Whether its first parameter is the context: a worker gives it, and `enqueue` does not."""
         self._parameters = _parameters(name, self._signature, self.takes_context)

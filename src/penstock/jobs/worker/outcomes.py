@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from penstock.errors import PenstockError
 from penstock.jobs.context import Attempt
+from penstock.jobs.hooks import EndHooks
 from penstock.jobs.model.job import Job, JobCancelled, JobError, JobRequeued
 from penstock.jobs.model.transitions import MOST_REQUEUES
 from penstock.jobs.store.patience import is_outage
@@ -68,11 +69,12 @@ class Outcomes:
         """Attempts whose jobs are still this worker's in the database, and that nobody works on."""
         self._store = store
         self._wake_fetcher = wake
+        self.end_hooks: EndHooks | None = None
         self._on_end = on_end
         self._counting = threading.Lock()
 
-    def end(self, attempt: Attempt, how: str, end: Callable[[Job], Job]) -> None:
-        """Stores the outcome (1)."""
+    def end(self, attempt: Attempt, how: str, end: Callable[[Job], Job], error: BaseException | None = None) -> None:
+        """Stores the outcome (1); `error` is what it has failed with."""
         try:
             attempt.finish(end, briefly=how == "requeued")
         except LeaseLost as lost:
@@ -85,6 +87,8 @@ class Outcomes:
             self._end_unstored(attempt, how, error)
         else:
             self.count(how, attempt.job)
+            if error is not None and self.end_hooks is not None:
+                self.end_hooks.run_failed(attempt.job, error)
 
     def store_failure(self, attempt: Attempt, task: Task[Any, Any], error: BaseException) -> None:
         """The task has raised this: it is retried, or has failed."""
@@ -94,7 +98,7 @@ class Outcomes:
         at = self._store.clock.now() + retries.delay(failures) if is_retried else None
         stored = job_error(error)
         how = "failed" if at is None else "retried"
-        self.end(attempt, how, lambda job: self._store.fail(job, stored, retry_at=at))
+        self.end(attempt, how, lambda job: self._store.fail(job, stored, retry_at=at), error)
 
     def store_requeue(self, attempt: Attempt, task: Task[Any, Any], requeue: JobRequeued) -> None:
         """The task goes on later; unless it would begin at the same place again, and so for ever."""
@@ -154,10 +158,12 @@ class Outcomes:
             self._on_end(job, how)
         except Exception:
             _LOG.exception("%s has %s, and its on_end raised", job.id, how)
+        if self.end_hooks is not None and job.is_terminal and how != "lost":
+            self.end_hooks.run_ended(job)
 
     def _end_unstored(self, attempt: Attempt, how: str, error: Exception) -> None:
         if how == "completed":
-            self.end(attempt, "failed", lambda job: self._store.fail(job, job_error(error)))  # (2)
+            self.end(attempt, "failed", lambda job: self._store.fail(job, job_error(error)), error)  # (2)
         else:
             _LOG.error("%s has %s, which could not be stored: %s", attempt.job.id, how, error)
             self.count("lost", attempt.job)

@@ -24,6 +24,7 @@ from typing import Any, Final
 from penstock.errors import DatabaseLost, PenstockError
 from penstock.jobs.app import App
 from penstock.jobs.context import CALL_AGAIN, Attempt, JobContext
+from penstock.jobs.hooks import EndHooks
 from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
 from penstock.jobs.model.json_text import from_json
 from penstock.jobs.model.state import State
@@ -168,7 +169,9 @@ class Worker:
 
         Raises DatabaseLost if its database file is deleted, replaced or overwritten: there is nothing left to work on.
         """
-        self._functions = {name: invocation_of(task) for name, task in self.app.tasks.items()}
+        hooks = {name: self.app.hooks_of(task) for name, task in self.app.tasks.items()}
+        self._functions = {name: invocation_of(task, hooks[name]) for name, task in self.app.tasks.items()}
+        self._outcomes.end_hooks = EndHooks(hooks) or None
         add_to_handlers()
         self._process = this_process()
         self._sign_on()
