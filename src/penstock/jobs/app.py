@@ -15,7 +15,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,9 +42,11 @@ from penstock.jobs.store.patience import ask_until
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
 from penstock.jobs.store.transactions import JobInTransaction
 from penstock.jobs.tasks import Task, TaskSettings
+from penstock.jobs.webhooks import DELIVERY_SETTINGS, SECRET_VARIABLE, WEBHOOK_TASK, Webhooks
 from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.retry import Backoff, RetryPolicy
 from penstock.user_modules import load_attribute
+from penstock.webhooks import parse_target
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,7 +80,14 @@ class App:
         shards: int = DEFAULT_SHARDS,
         layout: Layout | None = None,
         clock: Clock | None = None,
+        webhook_secret: str | Sequence[str] | None = None,
+        allow_private_webhooks: bool = False,
     ) -> None:
+        """`webhook_secret` signs the webhooks of the jobs' ends; it may be in PENSTOCK_WEBHOOK_SECRET.
+
+        Several are all signed with: the new one and the old one, while receivers change. `allow_private_webhooks`
+        lets them go to private and loopback addresses too.
+        """
         self._url = url
         self._files = files
         self._layout = layout or CollectionLayout(table, shards=shards)
@@ -92,6 +101,24 @@ class App:
         self.hooks = NO_HOOKS
         """Of all tasks; `before`, `after`, `on_failure`, `on_completion` and `middleware` add to them."""
         self._listeners: list[Callable[[], None]] = []
+        self._add_webhooks(webhook_secret or os.environ.get(SECRET_VARIABLE) or (), allow_private_webhooks)
+
+    def _add_webhooks(self, secret: str | Sequence[str], allow_private: bool) -> None:
+        """Makes the app one that delivers webhooks, if it has a secret."""
+        self._webhooks = Webhooks((secret,) if isinstance(secret, str) else tuple(secret), allow_private)
+        if not self._webhooks.secrets:
+            return
+
+        def deliver(ctx: JobContext, event: dict[str, Any]) -> int:
+            return self._webhooks.deliver(ctx, self.store, event)
+
+        self.tasks[WEBHOOK_TASK] = Task(WEBHOOK_TASK, deliver, DELIVERY_SETTINGS, self)
+
+    def _check_webhook(self, new: NewJob) -> None:
+        if new.webhook is not None and not self._webhooks.secrets:
+            raise PenstockError(
+                f"{new.task} has a webhook, and nothing to sign it with: App(webhook_secret=…), or {SECRET_VARIABLE}."
+            )
 
     # ── tasks ────────────────────────────────────────────────────────────────────────────────────
 
@@ -116,6 +143,7 @@ class App:
         on_failure: Given = (),
         on_completion: Given = (),
         middleware: Given = (),
+        webhook: str | None = None,
     ) -> _Decorator:
         """Makes a function a task, whose parameters are what is enqueued, as JSON.
 
@@ -128,8 +156,8 @@ class App:
         it runs when the clocks go forward. `cron_args` are the arguments of its jobs. While one of them has not ended,
         the next is skipped, unless `cron_overlap` allows it.
 
-        The last five are hooks of this task, each a function or a list of them: `app.before` and its like say when each
-        runs. The app's run first.
+        `before` to `middleware` are hooks of this task, each a function or a list of them: `app.before` and its like
+        say when each runs. The app's run first. `webhook` is the URL that the ends of its jobs are told to.
         """
         if callable(name):
             raise PenstockError("Write @app.task() with parentheses.")
@@ -138,11 +166,12 @@ class App:
                 "cron_args and cron_overlap are about a schedule, and there is none: cron='30 6 * * mon-fri'."
             )
         policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
+        if webhook is not None:
+            parse_target(webhook)
         given = {"before": before, "after": after, "middleware": middleware}
         hooks = hooks_of(on_failure=on_failure, on_completion=on_completion, **given)
-        settings = TaskSettings(
-            queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds, max_crashes, hooks
-        )
+        limits = lease_seconds, time_limit_seconds, soft_time_limit_seconds, max_crashes
+        settings = TaskSettings(queue, priority, policy, *limits, hooks, webhook)
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
         if self._keep_seconds < _LEASES_KEPT * lease_seconds:
             raise PenstockError(
@@ -212,18 +241,22 @@ class App:
 
     def enqueue_new(self, new: NewJob) -> Job:
         """Makes a job: `task.enqueue` is how to call it."""
+        self._check_webhook(new)
         created = self.store.create(new)
         self._wake_workers()
         return _as_enqueued(*created)
 
     def enqueue_all_new(self, news: list[NewJob]) -> list[Job]:
         """Makes jobs, all or none: `task.enqueue_many` is how to call it."""
+        for new in news:
+            self._check_webhook(new)
         created = self.store.create_all(news)
         self._wake_workers()
         return [_as_enqueued(job, is_new) for job, is_new in created]
 
     def join_transaction(self, database: Database, new: NewJob) -> JobInTransaction:
         """Makes a job with a transaction of the same database: `t.enqueue(task, …)` is how to call it."""
+        self._check_webhook(new)
         store = self.store
         if not database.is_same(store.db):
             raise PenstockError(

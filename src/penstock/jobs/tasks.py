@@ -55,6 +55,8 @@ class TaskSettings:
     max_crashes: int = MOST_CRASHES
     """A job that has killed so many workers while it ran alone, without a newer checkpoint, has failed."""
     hooks: Hooks = NO_HOOKS
+    webhook: str | None = None
+    """Where the ends of its jobs are told."""
     is_internal: bool = False
     """A task of Penstock's own: the app's hooks are not for it."""
 
@@ -100,6 +102,7 @@ class Task(Generic[P, R]):
             "queue": settings.queue,
             "priority": settings.priority,
             "retries": settings.retries.times,
+            "webhook": settings.webhook,
             **(options or {}),
         }
         self.is_async = inspect.iscoroutinefunction(function)
@@ -146,6 +149,7 @@ class Task(Generic[P, R]):
         depends_on_policy: DependsOnPolicy = ALL_COMPLETED,
         concurrency_key: str | None = None,
         max_concurrent: int | None = None,
+        webhook: str | None = None,
     ) -> Task[P, R]:
         """The same task for one job: `report.options(idempotency_key="2026-11").enqueue(project="x")`.
 
@@ -153,7 +157,7 @@ class Task(Generic[P, R]):
         most one job with it that has not ended. `depends_on`: jobs that must complete first; with the
         `depends_on_policy` "all_ended", that must end first, however, and with "any_completed", of which one must
         complete first. `concurrency_key`: at most `max_concurrent` jobs with it (1) run at once. `run_at` is an aware
-        datetime, `delay` a timedelta or seconds.
+        datetime, `delay` a timedelta or seconds. `webhook`: the URL that the job's end is told to.
         """
         if isinstance(depends_on, str) or not all(isinstance(one, str) for one in depends_on):
             raise BadJob(f"depends_on is a list of the ids of other jobs, such as [job.id], not {depends_on!r:.200}.")
@@ -173,6 +177,7 @@ class Task(Generic[P, R]):
             "depends_on_policy": depends_on_policy,
             "concurrency_key": concurrency_key,
             "max_concurrent": max_concurrent,
+            "webhook": webhook,
         }
         given = {name: value for name, value in options.items() if value is not None}
         return Task(self.name, self.function, self.settings, self._jobs, given)

@@ -612,6 +612,7 @@ _FIELDS: Final[tuple[_Field, ...]] = (
     ("unique", "unique_key", None, _text_value, _text),
     ("limit_key", "concurrency_key", None, _text_value, _text),
     ("limit", "max_concurrent", 0, _whole_value, _whole),
+    ("webhook", "webhook", None, _text_value, _text),
 )
 """What a record may lack: its attribute, the job's field (tables are older than some of their names), the field's value
 where the attribute is absent, and how it is written and read.

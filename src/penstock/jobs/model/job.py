@@ -17,6 +17,7 @@ from penstock.jobs.model.other_words import OF_JOBS, no_attribute
 from penstock.jobs.model.state import TERMINAL, State, event_label
 from penstock.leases import Lease
 from penstock.retry import MOST_RETRIES
+from penstock.webhooks import parse_target
 
 LOWEST_PRIORITY: Final = 0
 DEFAULT_PRIORITY: Final = 5
@@ -169,6 +170,8 @@ class Job:
     unique_key: str | None = None
     concurrency_key: str | None = None
     max_concurrent: int = 0
+    webhook: str | None = field(default=None, repr=False)
+    """The URL that its end is told to; it may hold a secret."""
     started_at: float | None = None
     ended_at: float | None = None
     events: tuple[Event, ...] = ()
@@ -336,6 +339,8 @@ class NewJob:
     depends_on: tuple[str, ...] = ()
     depends_on_policy: DependsOnPolicy = ALL_COMPLETED
     id: str | None = None
+    webhook: str | None = None
+    """Where its end is told (jobs/webhooks.py)."""
 
 
 def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
@@ -362,6 +367,7 @@ def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
         unique_key=new.unique_key,
         concurrency_key=new.concurrency_key,
         max_concurrent=new.max_concurrent if new.concurrency_key is not None else 0,
+        webhook=new.webhook,
         is_new=True,
     )
 
@@ -415,6 +421,8 @@ def check_new(new: NewJob) -> None:
     _check_whole("retries", new.retries, 0, MOST_RETRIES)
     if new.concurrency_key is not None:
         _check_whole("max_concurrent", new.max_concurrent, 1, MOST_SLOTS)
+    if new.webhook is not None:
+        parse_target(new.webhook)
     if new.depends_on or new.depends_on_policy != ALL_COMPLETED:
         _check_depends_on(new)
     if new.idempotency_key is not None or new.unique_key is not None or new.concurrency_key is not None:

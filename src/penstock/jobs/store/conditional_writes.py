@@ -76,6 +76,11 @@ class JobWriter:
         actions: list[Action] = prepared.request.get("TransactItems") or [{"Put": prepared.request}]
         return actions
 
+    def creation_records(self, created: ChangedJob) -> list[Record]:
+        """A job that is made with a change of another one, whose condition is enough: its id names that change."""
+        event = [] if self.keeps_events or created.event is None else [self._layout.event(created.job, created.event)]
+        return [Record(self._layout.table, self._layout.main(created.job)), *event]
+
     def check_there(self, job: Job) -> Action:
         """The check that there is such a job."""
         expression, names = f"attribute_exists({next(iter(self._absent[1]))})", self._absent[1]

@@ -47,6 +47,7 @@ from penstock.jobs.model.job import (
 )
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import Change, ChangedJob
+from penstock.jobs.model.webhook import WEBHOOK_RETRIES, delivery_of
 from penstock.jobs.store.conditional_writes import Guarded, JobWriter
 from penstock.jobs.store.dependencies import Dependencies
 from penstock.jobs.store.patience import PatientDatabase
@@ -512,6 +513,8 @@ class JobStore:
         key = job.concurrency_key or ""
         blocked = self._blocked.get(key, "")
         without_key = False
+        if job.webhook is not None and changed.job.is_terminal and not job.is_terminal:
+            records = [*records, *self._delivery(changed.job)]
         while True:
             now = self.clock.now()
             actions = self.side_items.release(job, changed.job, without_key=without_key, blocked=blocked, now=now)
@@ -528,6 +531,12 @@ class JobStore:
         if blocked and job.lease is not None and changed.job.lease is None:
             with suppress(PenstockError):  # a worker that polls the queue does it otherwise
                 self.unblock(key)
+
+    def _delivery(self, ended: Job) -> list[Record]:
+        """The job that delivers the webhook of an end, made by the write of that end (webhooks.py, 1)."""
+        new = delivery_of(ended, WEBHOOK_RETRIES)
+        job, text = self._plan(new)
+        return self._writer.creation_records(transitions.create(job, Payload(text)))
 
     def is_plain(self, candidate: Job) -> bool:
         """Whether it can be claimed together with others: by one write, and not alone."""
@@ -575,6 +584,7 @@ class JobStore:
             self.layout.keeps_events
             and job.unique_key is None
             and job.concurrency_key is None
+            and job.webhook is None
             and job.cancel_reason is None
             and not self._is_near_expiry(job, now)
         )

@@ -23,6 +23,7 @@ from penstock.jobs.model.transitions import MOST_REQUEUES
 from penstock.jobs.store.patience import is_outage
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import BadArguments, Task
+from penstock.jobs.webhooks import DeliveryFailed
 from penstock.leases import LeaseLost
 from penstock.retry import Failure
 
@@ -95,7 +96,10 @@ class Outcomes:
         retries = task.settings.retries
         failures = attempt.job.failures
         is_retried = retries.allows(error, failures) and not isinstance(error, BadArguments)
-        at = self._store.clock.now() + retries.delay(failures) if is_retried else None
+        delay = retries.delay(failures)
+        if isinstance(error, DeliveryFailed):
+            delay = max(delay, error.retry_after_seconds)
+        at = self._store.clock.now() + delay if is_retried else None
         stored = job_error(error)
         how = "failed" if at is None else "retried"
         self.end(attempt, how, lambda job: self._store.fail(job, stored, retry_at=at), error)
@@ -152,7 +156,7 @@ class Outcomes:
         if job.concurrency_key is not None:  # a job that waited for its slot may be ready now
             self.blocked.pop(job.concurrency_key, None)
             self._wake_fetcher()
-        if job.has_children and job.is_terminal:
+        if (job.has_children or job.webhook is not None) and job.is_terminal:
             self._wake_fetcher()
         try:
             self._on_end(job, how)
