@@ -76,7 +76,7 @@ def move(db: penstock.Database, old: str, new: str) -> None:
     item = table.get({"companyId": old}, consistent=True)
     if item is None:
         return
-    with db.transact() as tx:
+    with db.transaction() as tx:
         tx.delete(table, {"companyId": old}, if_=F("email") == item["email"])
         tx.put(table, {**item, "companyId": new}, if_=F("companyId").missing())
 

@@ -196,12 +196,12 @@ def test_the_error_of_a_segment_is_raised(run):
 
 def test_transactions(run):
     async def work(db, table):
-        async with db.transact() as tx:
+        async with db.transaction() as tx:
             tx.put(table, item(1))
             tx.update(table, key(2), add={"n": 1})
         assert await db.transact_get([table.get_action(key(2))]) == [item(2, n=1)]
         with pytest.raises(TransactionFailed) as failed:
-            async with db.transact() as tx:
+            async with db.transaction() as tx:
                 tx.put(table, item(1), if_=F("company").missing())
         assert failed.value.reasons[0].item == item(1)
 

@@ -35,6 +35,11 @@ def main() -> int:
     add.enqueue(1, b=2)
     add_async.enqueue(a=1)
     jobs: list[penstock.Job] = [square.enqueue(number=number, note="x") for number in range(4)]
+    with app.store.db.transaction() as t:
+        added: penstock.Job = t.enqueue(add, 1, b=2)
+        t.enqueue(square.options(priority=9), number=2, note="x")
+        t.enqueue(add_async, a=1)
+    assert added.is_new
     last = total.options(depends_on=[job.id for job in jobs], priority=9).enqueue(start=1)
     Worker(app, burst=True, concurrency=2).run()
     return total.result(last, timeout_seconds=30)

@@ -37,8 +37,9 @@ def test_mistakes_are_found(tmp_path: Path) -> None:
         + "square.options(priority='high').enqueue(number=1)\n"
         + "add.enqueue()\nadd.enqueue(1, c=2)\nadd_async.enqueue(a='x')\nadd.enqueue(1).is_old\n"
         + "text: str = square.result('job_1')\n"
+        + "t = app.store.db.transaction()\nt.enqueue(add, a='x')\nt.enqueue(square)\nt.enqueue(add, a=1).is_old\n"
     )
     checked = mypy(wrong)
     lines = len(SAMPLE.read_text().splitlines())
     found = {int(line.split(":")[1]) - lines for line in checked.stdout.splitlines() if ": error:" in line}
-    assert found == {2, 3, 4, 5, 6, 7, 8, 9, 10}, checked.stdout
+    assert found == {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14}, checked.stdout

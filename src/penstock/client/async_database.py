@@ -75,8 +75,8 @@ class AsyncDatabase:
             self._keys[table] = TableKey.from_description(described["Table"])
         return self._keys[table]
 
-    def transact(self, *, token: str | None = None) -> AsyncTransaction:
-        """`async with db.transact() as tx: tx.put(table, item)`."""
+    def transaction(self, *, token: str | None = None) -> AsyncTransaction:
+        """`async with db.transaction() as t: t.put(table, item)`."""
         return AsyncTransaction(self, token)
 
     async def transact_write(self, actions: Iterable[Action], *, token: str | None = None) -> None:

@@ -107,8 +107,11 @@ class Database:
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────
 
-    def transact(self, *, token: str | None = None) -> Transaction:
-        """`with db.transact() as tx: tx.put(table, item)`: all of it happens when the block ends, or nothing does."""
+    def transaction(self, *, token: str | None = None) -> Transaction:
+        """`with db.transaction() as t: t.put(table, item)`: all of it happens when the block ends, or nothing does.
+
+        `t.enqueue(task, …)` makes a job with it.
+        """
         from penstock.client.tables.transactions import Transaction
 
         return Transaction(self, token)
@@ -145,6 +148,20 @@ class Database:
             raise PenstockError(f"{self.name} is remote: its engine is not in this process.")
         local: LocalTransport = innermost(self.transport)
         return local.engine
+
+    def is_same(self, other: Database) -> bool:
+        """Whether both are connections to one database, so that a transaction of one may write to tables of the other.
+
+        Of a remote one, the endpoint is compared: that both have the credentials of one account is not checked.
+        """
+        mine, its = innermost(self.transport), innermost(other.transport)
+        if mine is its:
+            return True
+        if self.name == MEMORY or self.capabilities.has_engine != other.capabilities.has_engine:
+            return False
+        if self.capabilities.has_engine:
+            return os.path.realpath(self.name) == os.path.realpath(other.name)
+        return self.name == other.name
 
     def changes(self) -> Changes | None:
         """What waits until somebody has written to this database; None where it does not tell.

@@ -4,6 +4,8 @@ app.py          an app: its tasks, and the database of its jobs
 tasks.py        a task and its options
 context.py      an attempt at a job, as its worker and as its task see it
 task_defaults.py what a task gives its jobs: keys of their arguments, limits, a rate
+hooks.py        the user's functions around attempts, and after their ends
+webhooks.py     the delivery of a job's webhook, by a task of Penstock's own
 cron.py         when a schedule is due
 schedules.py    schedules in the table: declared in code, or created at runtime
 model/          a job as values, and what may happen to it (pure)

@@ -34,6 +34,7 @@ from penstock.jobs import tracing
 from penstock.jobs.async_app import POLLS, AsyncApp
 from penstock.jobs.context import AsyncJobContext, JobContext
 from penstock.jobs.cron import BadCron, Schedule
+from penstock.jobs.hooks import NO_HOOKS, Given, Hooks, hooks_of
 from penstock.jobs.job_queries import Jobs
 from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.layouts.layout import Layout
@@ -47,14 +48,18 @@ from penstock.jobs.model.transitions import MOST_CRASHES
 from penstock.jobs.schedules import Schedules
 from penstock.jobs.store.patience import ask_until
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
+from penstock.jobs.store.transactions import JobInTransaction
 from penstock.jobs.task_defaults import Key, TaskDefaults
 from penstock.jobs.tasks import Task, TaskSettings, named_task
+from penstock.jobs.webhooks import DELIVERY_SETTINGS, SECRET_VARIABLE, WEBHOOK_TASK, Webhooks
 from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.retry import RetryPolicy
 from penstock.user_modules import load_attribute
+from penstock.webhooks import parse_target
 
 P = ParamSpec("P")
 R = TypeVar("R")
+H = TypeVar("H", bound=Callable[..., Any])
 
 _LEASES_KEPT: Final = 4
 FILES_VARIABLE: Final = "PENSTOCK_FILES"
@@ -74,8 +79,15 @@ class App:
         layout: Layout | None = None,
         clock: Clock | None = None,
         codec: Codec | Sequence[Codec] | None = None,
+        webhook_secret: str | Sequence[str] | None = None,
+        allow_private_webhooks: bool = False,
     ) -> None:
-        """`codec`: compresses and encrypts what jobs store (penstock.codecs); several, in the order of writing."""
+        """`codec`: compresses and encrypts what jobs store (penstock.codecs); several, in the order of writing.
+
+        `webhook_secret` signs the webhooks of the jobs' ends; it may be in PENSTOCK_WEBHOOK_SECRET. Several are all
+        signed with: the new one and the old one, while receivers change. `allow_private_webhooks` lets them go to
+        private and loopback addresses too.
+        """
         self._url = url
         self._codecs = CodecChain(codec)
         self._files = files
@@ -88,8 +100,28 @@ class App:
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.schedules = Schedules(lambda: self.store, self.tasks)
         """Tasks that are enqueued by the clock: create, change, pause, resume, run, delete, list."""
+        self.hooks = NO_HOOKS
+        """Of all tasks; `before`, `after`, `on_failure`, `on_completion` and `middleware` add to them."""
         self._listeners: list[Callable[[], None]] = []
         self._aio: AsyncApp | None = None
+        self._add_webhooks(webhook_secret or os.environ.get(SECRET_VARIABLE) or (), allow_private_webhooks)
+
+    def _add_webhooks(self, secret: str | Sequence[str], allow_private: bool) -> None:
+        """Makes the app one that delivers webhooks, if it has a secret."""
+        self._webhooks = Webhooks((secret,) if isinstance(secret, str) else tuple(secret), allow_private)
+        if not self._webhooks.secrets:
+            return
+
+        def deliver(ctx: JobContext, event: dict[str, Any]) -> int:
+            return self._webhooks.deliver(ctx, self.store, event)
+
+        self.tasks[WEBHOOK_TASK] = Task(WEBHOOK_TASK, deliver, DELIVERY_SETTINGS, self)
+
+    def _check_webhook(self, new: NewJob) -> None:
+        if new.webhook is not None and not self._webhooks.secrets:
+            raise PenstockError(
+                f"{new.task} has a webhook, and nothing to sign it with: App(webhook_secret=…), or {SECRET_VARIABLE}."
+            )
 
     # ── tasks ────────────────────────────────────────────────────────────────────────────────────
 
@@ -119,6 +151,12 @@ class App:
         secret: Sequence[str] = (),
         tags: Iterable[str] = (),
         capture_logs: str | int | None = None,
+        before: Given = (),
+        after: Given = (),
+        on_failure: Given = (),
+        on_completion: Given = (),
+        middleware: Given = (),
+        webhook: str | None = None,
     ) -> _Decorator:
         """Makes a function a task, whose parameters are what is enqueued, as JSON.
 
@@ -148,6 +186,9 @@ class App:
                 "cron_args and cron_overlap are about a schedule, and there is none: cron='30 6 * * mon-fri'."
             )
         policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
+        if webhook is not None:
+            parse_target(webhook)
+        given = {"before": before, "after": after, "middleware": middleware}
         settings = TaskSettings(
             queue,
             priority,
@@ -159,6 +200,8 @@ class App:
             version,
             tags=checked_tags(tags),
             capture_logs=checked_level(capture_logs),
+            hooks=hooks_of(on_failure=on_failure, on_completion=on_completion, **given),
+            webhook=webhook,
         )
         defaults = TaskDefaults(unique_key, concurrency_key, max_concurrent, rate, rate_key, tenant)
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
@@ -189,6 +232,51 @@ class App:
         """
         return self.tasks.get(name) or named_task(name, self)
 
+    # ── hooks ────────────────────────────────────────────────────────────────────────────────────
+
+    def before(self, hook: H) -> H:
+        """`@app.before def check(ctx): …` runs before each attempt; if it raises, the attempt has failed."""
+        self.hooks |= Hooks(before=(hook,))
+        return hook
+
+    def after(self, hook: H) -> H:
+        """`@app.after def note(ctx, result): …` runs after each attempt whose task has returned, before that is stored.
+
+        What it raises is logged.
+        """
+        self.hooks |= Hooks(after=(hook,))
+        return hook
+
+    def on_failure(self, hook: H) -> H:
+        """`@app.on_failure def tell(job, error): …` runs when the failure of an attempt is stored.
+
+        `job.state` is "failed", or "queued" if it is tried again. At most once; what it raises is logged.
+        """
+        self.hooks |= Hooks(on_failure=(hook,))
+        return hook
+
+    def on_completion(self, hook: H) -> H:
+        """`@app.on_completion def tell(job): …` runs when a worker has stored a job's end, however it has ended.
+
+        At most once: not if the worker dies at this moment, nor for a job that is cancelled while no worker runs it. A
+        webhook or a job that depends on it is never lost. What it raises is logged.
+        """
+        self.hooks |= Hooks(on_completion=(hook,))
+        return hook
+
+    def middleware(self, hook: H) -> H:
+        """`@app.middleware def measure(ctx, call_next): return call_next()` runs around each attempt.
+
+        The first one that is registered is the outermost. One that is `def` is for tasks that are `def`, one that is
+        `async def`, which awaits `call_next()`, for tasks that are so.
+        """
+        self.hooks |= Hooks(middleware=(hook,))
+        return hook
+
+    def hooks_of(self, task: Task[Any, Any]) -> Hooks:
+        """All that run for a task: the app's, then its own."""
+        return task.settings.hooks if task.settings.is_internal else self.hooks | task.settings.hooks
+
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -206,6 +294,7 @@ class App:
 
     def enqueue_new(self, new: NewJob) -> Job:
         """Makes a job: `task.enqueue` is how to call it."""
+        self._check_webhook(new)
         if tracing.is_loaded() and not new.traceparent:
             with tracing.enqueue_span(new) as traceparent:
                 new = replace(new, traceparent=traceparent)
@@ -217,6 +306,8 @@ class App:
 
     def enqueue_all_new(self, news: list[NewJob]) -> list[Job]:
         """Makes jobs, all or none: `task.enqueue_many` is how to call it."""
+        for new in news:
+            self._check_webhook(new)
         if tracing.is_loaded() and news:
             with tracing.enqueue_span(news[0], len(news)) as traceparent:
                 created = self.store.create_all([replace(new, traceparent=traceparent) for new in news])
@@ -224,6 +315,17 @@ class App:
             created = self.store.create_all(news)
         self._wake_workers()
         return [_as_enqueued(job, is_new) for job, is_new in created]
+
+    def join_transaction(self, database: Database, new: NewJob) -> JobInTransaction:
+        """Makes a job with a transaction of the same database: `t.enqueue(task, …)` is how to call it."""
+        self._check_webhook(new)
+        store = self.store
+        if not database.is_same(store.db):
+            raise PenstockError(
+                f"The jobs of {new.task} are in {store.db.name}, and the transaction is one of {database.name}: one "
+                "transaction cannot write to both. Use one database for both: db = connect(…), App(db)."
+            )
+        return store.join(new, self._wake_workers)
 
     def get(self, job_id: str) -> Job:
         """Raises JobNotFound."""

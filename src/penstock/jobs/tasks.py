@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
+from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.jobs.context import AsyncJobContext, JobContext
+from penstock.jobs.hooks import NO_HOOKS, Hooks, check_kind
 from penstock.jobs.model.job import (
     ALL_COMPLETED,
     DEFAULT_PRIORITY,
@@ -37,6 +39,7 @@ from penstock.jobs.model.other_words import OF_TASKS, no_attribute, with_hints
 from penstock.jobs.model.secret_fields import checked_secret, mask_arguments
 from penstock.jobs.model.transitions import MOST_CRASHES
 from penstock.jobs.model.typed_values import FunctionTypes, types_of_function
+from penstock.jobs.store.transactions import JobInTransaction
 from penstock.jobs.task_defaults import TaskDefaults
 from penstock.leases import DEFAULT_LEASE_SECONDS, checked_seconds
 from penstock.retry import NO_RETRIES, RetryPolicy
@@ -72,6 +75,11 @@ class TaskSettings:
     """Words that its jobs are found by."""
     capture_logs: int | None = None
     """The level from which on its `logging` records are in the job's log too."""
+    hooks: Hooks = NO_HOOKS
+    webhook: str | None = None
+    """Where the ends of its jobs are told."""
+    is_internal: bool = False
+    """A task of Penstock's own: the app's hooks are not for it."""
 
     def __post_init__(self) -> None:
         limit, soft_limit = self.time_limit_seconds, self.soft_time_limit_seconds
@@ -96,6 +104,7 @@ class JobQueue(Protocol):
     def enqueue_new(self, new: NewJob) -> Job: ...
     def enqueue_all_new(self, news: list[NewJob]) -> list[Job]: ...
     def load_result(self, job_id: str, timeout_seconds: float | None) -> tuple[Job, Any]: ...
+    def join_transaction(self, database: Database, new: NewJob) -> JobInTransaction: ...
 
 
 class Task(Generic[P, R]):
@@ -121,6 +130,7 @@ class Task(Generic[P, R]):
             "queue": settings.queue,
             "priority": settings.priority,
             "retries": settings.retries.times,
+            "webhook": settings.webhook,
         }
         self._own_options = self._options
         self.given: dict[str, Any] = {}
@@ -129,6 +139,7 @@ class Task(Generic[P, R]):
             self._options["tags"] = settings.tags
         self.is_async = inspect.iscoroutinefunction(function)
         self._signature = inspect.signature(function)
+        check_kind(name, self.is_async, settings.hooks)
         self.takes_context = _takes_context(name, function, self._signature)
         """Whether its first parameter is the context: a worker gives it, and `enqueue` does not."""
         self._parameters = _parameters(name, self._signature, self.takes_context)
@@ -158,6 +169,14 @@ class Task(Generic[P, R]):
         """
         return self.jobs.enqueue_all_new([self.new_job((), self._checked_dict(one)) for one in arguments])
 
+    def for_transaction(self, database: Database, /) -> Callable[P, JobInTransaction]:
+        """What `t.enqueue(task, …)` of a transaction of this database calls with the arguments."""
+
+        def join(*args: P.args, **kwargs: P.kwargs) -> JobInTransaction:
+            return self.jobs.join_transaction(database, self.new_job(args, kwargs))
+
+        return join
+
     @with_hints
     def options(
         self,
@@ -175,6 +194,7 @@ class Task(Generic[P, R]):
         max_concurrent: int | None = None,
         rate_key: str | None = None,
         tags: Iterable[str] = (),
+        webhook: str | None = None,
     ) -> Task[P, R]:
         """The same task for one job: `report.options(idempotency_key="2026-11").enqueue(project="x")`.
 
@@ -184,7 +204,7 @@ class Task(Generic[P, R]):
         complete first. `concurrency_key`: at most `max_concurrent` jobs with it (1) run at once. `rate_key`: the jobs
         that share the task's rate. Where these are not given, the task's own are taken. `run_at` is an aware datetime,
         `delay` a timedelta or seconds. `tags`: up to five words that `app.jobs.find(tag=…)` finds it by, beside those
-        of the task.
+        of the task. `webhook`: the URL that the job's end is told to.
         """
         if isinstance(depends_on, str) or not all(isinstance(one, str) for one in depends_on):
             raise BadJob(f"depends_on is a list of the ids of other jobs, such as [job.id], not {depends_on!r:.200}.")
@@ -208,6 +228,7 @@ class Task(Generic[P, R]):
             "max_concurrent": max_concurrent,
             "rate_key": rate_key,
             "tags": checked_tags((*self.settings.tags, *tags)) or None,
+            "webhook": webhook,
         }
         given = {name: value for name, value in options.items() if value is not None}
         task: Task[P, R] = object.__new__(Task)

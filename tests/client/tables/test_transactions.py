@@ -21,7 +21,7 @@ def key(number):
 def test_all_actions_happen_together(db, expenses):
     expenses.put({**key(1), "n": 1})
     expenses.put(key(2))
-    with db.transact() as tx:
+    with db.transaction() as tx:
         tx.update(expenses, key(1), set={"n": F("n") + 1}, if_=F("n") == 1)
         tx.delete(expenses, key(2))
         tx.put(expenses, key(3), if_=F("company").missing())
@@ -34,7 +34,7 @@ def test_all_actions_happen_together(db, expenses):
 
 def test_one_reason_stops_all_of_it(db, expenses):
     expenses.put({**key(1), "n": 1})
-    with pytest.raises(TransactionFailed) as failed, db.transact() as tx:
+    with pytest.raises(TransactionFailed) as failed, db.transaction() as tx:
         tx.put(expenses, key(2))
         tx.put(expenses, key(1), if_=F("company").missing())
     (reason,) = failed.value.reasons
@@ -48,14 +48,14 @@ def test_one_reason_stops_all_of_it(db, expenses):
 
 
 def test_a_block_that_raises_sends_nothing(db, expenses):
-    with pytest.raises(KeyError), db.transact() as tx:
+    with pytest.raises(KeyError), db.transaction() as tx:
         tx.put(expenses, key(1))
         raise KeyError
     assert expenses.get(key(1)) is None
 
 
 def test_an_empty_transaction_is_no_call(db):
-    with db.transact():
+    with db.transaction():
         pass
 
 
@@ -91,7 +91,7 @@ def test_repeats_of_one_transaction_have_one_effect(db, expenses):
     )
     table = retrying.table("expenses")
     for _ in range(40):
-        with retrying.transact() as tx:
+        with retrying.transaction() as tx:
             tx.update(table, key(1), add={"n": 1})
     assert faulty.counts["timeout_after"] > 10
     assert expenses.get(key(1)) == {**key(1), "n": 40}

@@ -2,14 +2,18 @@
 
 1. The idempotency token is made once for a transaction, with its request: a repeat of the call, by us or by a wrapper,
    is the same transaction to DynamoDB and has its effect once.
-2. Nothing is sent if the block of a `with` raises.
+2. Nothing is sent if the block of a `with` raises, or if all of it together is too much for one transaction.
+3. A job that is enqueued in a transaction is a participant: its actions are sent after the user's own, in the same
+   request. A refusal of the user's actions is the user's error. A refusal of a participant's is for the participant: it
+   decides on other actions, and the transaction is sent again, with a new token.
+4. If a participant finds its own write in the database, all of the transaction has happened: an answer was lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, TypeVar
 from uuid import uuid4
 
 from penstock.client.items.expressions import Attribute, Where
@@ -17,8 +21,11 @@ from penstock.client.items.failures import TransactionFailed
 from penstock.client.items.keys import Key
 from penstock.client.items.values import Item
 from penstock.client.tables.requests import Call, Names, Values, item_of
+from penstock.client.wrappers.retries import PASSING_REASONS
 from penstock.errors import TransactionCanceledException
-from penstock.wire.limits import IDEMPOTENCY_TOKEN_CHARACTERS, TRANSACTION_ACTIONS
+from penstock.optimistic import Contention
+from penstock.wire.limits import IDEMPOTENCY_TOKEN_CHARACTERS, TRANSACTION_ACTIONS, TRANSACTION_BYTES
+from penstock.wire.values import item_size
 
 if TYPE_CHECKING:
     from penstock.client.database import Database
@@ -36,6 +43,12 @@ class Action:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.request['TableName']}"
+
+    @property
+    def size(self) -> int:
+        """The bytes that it brings, as a transaction's limit counts them."""
+        brought = self.request["Item"] if "Item" in self.request else self.request["Key"]
+        return item_size(brought) + item_size(self.request.get("ExpressionAttributeValues") or {})
 
 
 def write_call(actions: Iterable[Action], token: str | None) -> Call[None]:
@@ -140,16 +153,167 @@ class Actions:
         self.actions.append(table.check_action(key, if_=if_, names=names, values=values))
 
 
+# ── jobs in a transaction ────────────────────────────────────────────────────────────────────────
+
+P = ParamSpec("P")
+J = TypeVar("J", covariant=True)
+Reasons = Sequence[Mapping[str, Any]]
+
+_MOST_ATTEMPTS: Final = 20
+"""Each of them is repeated by the connection's own retries, if others write the same items."""
+
+
+class Participant(Protocol[J]):
+    """A job that is enqueued with the user's actions (3)."""
+
+    @property
+    def job(self) -> J:
+        """The job; as it is stored, after `finish`."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """For messages: the task's."""
+        ...
+
+    def covers(self, other: Any) -> bool:
+        """Whether the job of the other one would be this one, by its keys."""
+        ...
+
+    def actions(self) -> list[Action]:
+        """What it wants to be written now. Nothing is read or written here."""
+        ...
+
+    def prepare(self) -> None:
+        """Does what must be done before the first request, once it is known that all of it fits."""
+        ...
+
+    def is_written(self, reasons: Reasons) -> bool:
+        """Whether its actions were refused because they have been carried out already (4)."""
+        ...
+
+    def decide(self, reasons: Reasons) -> bool:
+        """Decides what `actions` returns from now on, after this refusal; False if its actions were not refused."""
+        ...
+
+    def finish(self) -> None:
+        """The transaction has happened."""
+        ...
+
+
+class Enqueueable(Protocol[P, J]):
+    """A task."""
+
+    def for_transaction(self, database: Database, /) -> Callable[P, Participant[J]]: ...
+
+
+class TransactionTooLarge(ValueError):
+    """All actions together are more than one transaction may have. Nothing was sent."""
+
+
+def check_limits(own: Sequence[Action], participants: Sequence[Participant[Any]]) -> None:
+    """Raises TransactionTooLarge, which says what each has taken (2)."""
+    theirs = [(one.name, one.actions()) for one in participants]
+    count = len(own) + sum(len(actions) for _, actions in theirs)
+    if count > TRANSACTION_ACTIONS:
+        parts = [f"{len(own)} of your own", *(f"{len(actions)} for {name}" for name, actions in theirs)]
+        most = f"{TRANSACTION_ACTIONS} actions"
+        raise TransactionTooLarge(_too_large(most, f"{count}", parts))
+    sizes = [(name, sum(action.size for action in actions)) for name, actions in theirs]
+    size = sum(action.size for action in own) + sum(size for _, size in sizes)
+    if size > TRANSACTION_BYTES:
+        mine = size - sum(size for _, size in sizes)
+        parts = [f"{mine:,} of your own", *(f"{size:,} for {name}" for name, size in sizes)]
+        raise TransactionTooLarge(_too_large(f"{TRANSACTION_BYTES:,} bytes", f"{size:,}", parts))
+
+
+_PARTS_SHOWN: Final = 10
+
+
+def _too_large(most: str, found: str, parts: list[str]) -> str:
+    shown = parts[:_PARTS_SHOWN] + ([f"{len(parts) - _PARTS_SHOWN} jobs more"] if len(parts) > _PARTS_SHOWN else [])
+    return (
+        f"A transaction has at most {most}, and this one has {found}: {', '.join(shown)}. Nothing was sent. Enqueue "
+        "one job that enqueues the others, or keep long arguments in an item or a file of your own."
+    )
+
+
 class Transaction(Actions):
-    """`with db.transact() as tx:` sends its actions as one when the block ends, and none if it raises."""
+    """`with db.transaction() as t:` sends its actions as one when the block ends, and none if it raises."""
 
     def __init__(self, database: Database, token: str | None = None) -> None:
         super().__init__(token)
         self._database = database
+        self._has_own_token = token is not None
+        self._participants: list[Participant[Any]] = []
+
+    def enqueue(self, task: Enqueueable[P, J], /, *args: P.args, **kwargs: P.kwargs) -> J:
+        """Makes a job with the transaction: `t.enqueue(ship, order="o1")`, `t.enqueue(ship.options(priority=9), …)`.
+
+        The job is made if the transaction happens, and not otherwise. It can be used when the block has ended: if there
+        was a job with its idempotency or unique key, it is that one then, and its `is_new` is False. The app must use
+        the database of the transaction. Raises TransactionTooLarge, at the end of the block.
+        """
+        if self._has_own_token:
+            raise ValueError(
+                "A transaction with a token of its own has no jobs: each call would make other ones, and a token names "
+                "one request. Give the job an idempotency_key, and your own actions conditions."
+            )
+        new = task.for_transaction(self._database)(*args, **kwargs)
+        for one in self._participants:
+            if one.covers(new):
+                known: J = one.job
+                return known
+        self._participants.append(new)
+        return new.job
 
     def __enter__(self) -> Transaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None and self.actions:
+        if kind is not None:
+            return
+        if self._participants:
+            self._commit()
+        elif self.actions:
             self._database.transact_write(self.actions, token=self.token)
+
+    def _commit(self) -> None:
+        check_limits(self.actions, self._participants)
+        for participant in self._participants:
+            participant.prepare()
+        contention, token = Contention("The transaction", _MOST_ATTEMPTS), self.token
+        while not self._is_sent(token):
+            contention.wait()
+            token = new_token()  # another request
+        for participant in self._participants:
+            participant.finish()
+
+    def _is_sent(self, token: str) -> bool:
+        """Whether it has happened; if not, it is to be sent again. Raises the user's error (3)."""
+        joined = [participant.actions() for participant in self._participants]
+        try:
+            self._database.transact_write([*self.actions, *(one for actions in joined for one in actions)], token=token)
+        except TransactionFailed as failed:
+            return self._decide(failed, [len(actions) for actions in joined])
+        return True
+
+    def _decide(self, failed: TransactionFailed, counts: Sequence[int]) -> bool:
+        reasons: Reasons = failed.fields.get("CancellationReasons") or ()
+        own, place, refusals = len(self.actions), len(self.actions), []
+        for participant, count in zip(self._participants, counts, strict=True):
+            refusals.append((participant, reasons[place : place + count]))
+            place += count
+        if any(participant.is_written(its) for participant, its in refusals):
+            return True
+        if not _may_pass(reasons[:own]):
+            failed.fields = {**failed.fields, "CancellationReasons": list(reasons[:own])}
+            raise failed
+        decided = [participant.decide(its) for participant, its in refusals]
+        if not any(decided) and not (reasons and _may_pass(reasons)):
+            raise failed
+        return False
+
+
+def _may_pass(reasons: Reasons) -> bool:
+    return all(reason.get("Code", "None") in PASSING_REASONS for reason in reasons)

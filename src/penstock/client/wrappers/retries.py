@@ -169,7 +169,7 @@ def _removes_elements(statement: str) -> bool:
     return remove is not None and "[" in statement[remove.end() :]
 
 
-_PASSING_REASONS = frozenset(
+PASSING_REASONS = frozenset(
     {
         "None",
         "TransactionConflict",
@@ -324,7 +324,7 @@ def may_pass(error: PenstockError) -> bool:
     """Whether the same call may succeed later."""
     if isinstance(error, TransactionCanceledException):
         codes = {reason.get("Code", "None") for reason in error.fields.get("CancellationReasons") or ()}
-        return codes <= _PASSING_REASONS and bool(codes - {"None"})
+        return codes <= PASSING_REASONS and bool(codes - {"None"})
     return error.retryable
 
 

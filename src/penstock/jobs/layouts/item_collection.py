@@ -734,6 +734,7 @@ _FIELDS: Final[tuple[_Field, ...]] = (
     ("secret", "secret", (), lambda value: {"L": [{"S": one} for one in value]}, _texts),
     ("tags", "tags", (), lambda value: {"L": [{"S": one} for one in value]}, _texts),
     ("traceparent", "traceparent", "", _text_value, _text),
+    ("webhook", "webhook", None, _text_value, _text),
 )
 """What a record may lack: its attribute, the job's field (tables are older than some of their names), the field's value
 where the attribute is absent, and how it is written and read.

@@ -20,6 +20,7 @@ from penstock.jobs.model.other_words import OF_JOBS, no_attribute
 from penstock.jobs.model.state import TERMINAL, State, event_label
 from penstock.leases import Lease
 from penstock.retry import MOST_RETRIES
+from penstock.webhooks import parse_target
 
 LOWEST_PRIORITY: Final = 0
 DEFAULT_PRIORITY: Final = 5
@@ -237,6 +238,8 @@ class Job:
     """Words that it is found by."""
     traceparent: str = ""
     """The span that it was enqueued in, as W3C Trace Context writes it; "" where nobody traces."""
+    webhook: str | None = field(default=None, repr=False)
+    """The URL that its end is told to; it may hold a secret."""
     started_at: float | None = None
     ended_at: float | None = None
     events: tuple[Event, ...] = ()
@@ -429,6 +432,8 @@ class NewJob:
     secret: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     traceparent: str = ""
+    webhook: str | None = None
+    """Where its end is told (jobs/webhooks.py)."""
 
 
 def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
@@ -463,6 +468,7 @@ def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
         secret=new.secret,
         tags=new.tags,
         traceparent=new.traceparent,
+        webhook=new.webhook,
         is_new=True,
     )
 
@@ -526,6 +532,8 @@ def check_new(new: NewJob) -> None:
     _check_whole("retries", new.retries, 0, MOST_RETRIES)
     if new.concurrency_key is not None:
         _check_whole("max_concurrent", new.max_concurrent, 1, MOST_SLOTS)
+    if new.webhook is not None:
+        parse_target(new.webhook)
     if new.depends_on or new.depends_on_policy != ALL_COMPLETED:
         _check_depends_on(new)
     if (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
@@ -81,12 +82,13 @@ OF_APPS: Final = {
 
 
 def with_hints(function: Callable[Given, Made]) -> Callable[Given, Made]:
-    """A function that names our word where it is given an option by another system's."""
+    """A function that names our word where it is given an option by another system's, which is none of its own."""
+    others = OPTIONS.keys() - inspect.signature(function).parameters.keys()
 
     @wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Made:
         for name in kwargs:
-            if name in OPTIONS:
+            if name in others:
                 raise TypeError(f"There is no option {name}: use {OPTIONS[name]}. docs/glossary.md has more words.")
         return function(*args, **kwargs)
 

@@ -4,6 +4,7 @@ store.py               enqueue, claim, report, complete, fail, cancel, retry: al
 payloads.py            arguments and results, kept where they fit
 conditional_writes.py  a change written, on the version that it was made from
 queries.py             jobs found and read
+transactions.py        a job that is enqueued in a transaction of the user's own
 dependencies.py        jobs that wait for others
 rates.py               slots of rate keys, without which their jobs do not start
 side_items.py          queues, unique keys, concurrency limits, which stand beside the jobs

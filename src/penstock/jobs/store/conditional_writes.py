@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from penstock.client.database import Database
@@ -68,6 +68,32 @@ class JobWriter:
         """Raises Conflict if there is such a job already, Guarded if one of the `guards` says no."""
         self._write(changed, self._unless_there(), records, guards)
 
+    def creation(
+        self, changed: ChangedJob, records: Sequence[Record] = (), guards: Sequence[Action] = ()
+    ) -> list[Action]:
+        """What `create` writes, as actions of somebody's transaction: the main record, the guards, then the rest."""
+        prepared = self._prepare(changed, self._unless_there(), records, guards)
+        actions: list[Action] = prepared.request.get("TransactItems") or [{"Put": prepared.request}]
+        return actions
+
+    def creation_records(self, created: ChangedJob) -> list[Record]:
+        """A job that is made with a change of another one, whose condition is enough: its id names that change."""
+        event = [] if self.keeps_events or created.event is None else [self._layout.event(created.job, created.event)]
+        return [Record(self._layout.table, self._layout.main(created.job)), *event]
+
+    def check_there(self, job: Job) -> Action:
+        """The check that there is such a job."""
+        expression, names = f"attribute_exists({next(iter(self._absent[1]))})", self._absent[1]
+        check = {"ConditionExpression": expression, "ExpressionAttributeNames": names}
+        return {"ConditionCheck": {"TableName": self._layout.table, "Key": self._layout.main_key(job.id), **check}}
+
+    def found_instead(self, main: Action, reasons: Sequence[Mapping[str, Any]]) -> Item | None:
+        """The item that has refused the put of a main record, the first of these actions; None if nothing has."""
+        if not reasons or reasons[0].get("Code") != REFUSED:
+            return None
+        found: Item | None = reasons[0].get("Item") or self._current(main["Put"]["Item"])
+        return found
+
     def change(
         self, old: Job, changed: ChangedJob, records: Sequence[Record] = (), guards: Sequence[Action] = ()
     ) -> None:
@@ -100,9 +126,9 @@ class JobWriter:
             self._db.execute("TransactWriteItems", {"TransactItems": [guard, *puts]})
         except TransactionCanceledException as error:
             codes = [reason.get("Code") for reason in error.fields.get("CancellationReasons") or []]
-            if codes and codes[0] == _REFUSED:
+            if codes and codes[0] == REFUSED:
                 raise Guarded(0, None) from error
-            if _REFUSED in codes or _CONFLICT in codes:
+            if REFUSED in codes or _CONFLICT in codes:
                 raise Conflict("A job", None) from error
             raise
 
@@ -120,10 +146,6 @@ class JobWriter:
         except TransactionCanceledException:
             return False
         return True
-
-    def creation(self, created: ChangedJob) -> Action:
-        """What makes a job that has no records beside it, as a part of another job's transaction."""
-        return {"Put": self._prepare(created, self._unless_there(), (), ()).request}
 
     def put_once(self, record: Record) -> Action:
         """What puts a record that is not there yet, as a part of a transaction."""
@@ -187,11 +209,11 @@ class JobWriter:
 
     def _raise_refusal(self, item: Item, error: TransactionCanceledException, guards: int) -> None:
         reasons = error.fields.get("CancellationReasons") or []
-        if reasons and reasons[0].get("Code") == _REFUSED:
+        if reasons and reasons[0].get("Code") == REFUSED:
             self._raise_conflict(item, reasons[0].get("Item"))
             return
         for place, reason in enumerate(reasons[1 : 1 + guards]):
-            if reason.get("Code") == _REFUSED:
+            if reason.get("Code") == REFUSED:
                 raise Guarded(place, reason.get("Item")) from error
         raise error
 
@@ -209,5 +231,5 @@ class JobWriter:
         return self._db.execute("GetItem", request).get("Item")
 
 
-_REFUSED: Final = "ConditionalCheckFailed"
+REFUSED: Final = "ConditionalCheckFailed"
 _CONFLICT: Final = "TransactionConflict"

@@ -193,6 +193,22 @@ class SideItems:
         put = {"TableName": self._table, "Item": item, **condition, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
         return [{"Put": put}]
 
+    def read_unique(self, job: Job) -> Item | None:
+        """Who holds the job's key, as `holder`."""
+        request = {"TableName": self._table, "Key": self._unique_key(job), "ConsistentRead": True}
+        return self._db.execute("GetItem", request).get("Item")
+
+    def check_unique(self, job: Job, holder: str) -> Action:
+        """The check that `job`'s key is still held by this one, which has not ended then (1)."""
+        check = {
+            "TableName": self._table,
+            "Key": self._unique_key(job),
+            "ConditionExpression": "#holder = :holder",
+            "ExpressionAttributeNames": {"#holder": "holder"},
+            "ExpressionAttributeValues": {":holder": {"S": holder}},
+        }
+        return {"ConditionCheck": check}
+
     def release_unique(self, job: Job) -> list[Action]:
         if job.unique_key is None:
             return []

@@ -52,6 +52,7 @@ from penstock.jobs.model.rate import has_slot
 from penstock.jobs.model.secret_fields import mask_arguments, mask_result
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import Change, ChangedJob
+from penstock.jobs.model.webhook import WEBHOOK_RETRIES, delivery_of
 from penstock.jobs.store.conditional_writes import Guarded, JobWriter
 from penstock.jobs.store.dependencies import Dependencies
 from penstock.jobs.store.patience import PatientDatabase
@@ -60,6 +61,7 @@ from penstock.jobs.store.queries import LIMIT_PREFIX, RATE_PREFIX, Ahead, Claima
 from penstock.jobs.store.rates import RateLimits
 from penstock.jobs.store.retention import Expiry
 from penstock.jobs.store.side_items import Action, Limit, Queue, SideItems
+from penstock.jobs.store.transactions import JobInTransaction
 from penstock.jobs.store.turns import Turns
 from penstock.jobs.store.workflows import Workflows
 from penstock.leases import LeaseLost, grant
@@ -227,7 +229,9 @@ class JobStore:
     def plan_creation(self, new: NewJob) -> ChangedJob | None:
         """The new job, where making it is one write of one item."""
         job, text = self._first_version(new)
-        return transitions.create(job, Payload(text)) if self._is_one_put(job, text) else None
+        if not self._is_one_put(job, text):
+            return None
+        return transitions.create(job, Payload(self.payloads.encode(job, "args", text)))
 
     def _is_one_put(self, job: Job, text: str) -> bool:
         return (
@@ -238,19 +242,31 @@ class JobStore:
             and len(text) <= _SHORT_CHARACTERS
         )
 
-    def _first_version(self, new: NewJob) -> tuple[Job, str]:
-        """The job as it is to be, and its arguments."""
+    def join(self, new: NewJob, on_commit: Callable[[], None]) -> JobInTransaction:
+        """The job as a part of somebody's transaction; nothing is written here."""
+        job, text = self._plan(new)
+        return JobInTransaction(self, self._writer, self._expiry, new, job, text, on_commit)
+
+    def _plan(self, new: NewJob) -> tuple[Job, str]:
+        """The job as it is to be, and its arguments. Nothing is read or written."""
         check_new(new)
-        job = first_version(new, self.clock.now(), self.keep_seconds)
-        text = to_json(new.args, "args")
+        return first_version(new, self.clock.now(), self.keep_seconds), to_json(new.args, "args")
+
+    def _first_version(self, new: NewJob) -> tuple[Job, str]:
+        """The same with its place among the others, which is read and written here."""
+        job, text = self._plan(new)
         if job.depends_on:
             job = self._dependencies.check_parents(job)
+        return self.take_turn(job), text
+
+    def take_turn(self, job: Job) -> Job:
+        """The new job with its turn among the tenants', if it is ready."""
         if job.tenant:
             self.side_items.note_tenant(job.tenant)
         if not job.waiting_for and job.run_at <= job.created_at and self.side_items.has_tenants(job.created_at):
             turn = self._turns.next_turn(job.queue, job.priority, job.tenant, job.created_at)
             job = replace(job, turn=turn)
-        return job, text
+        return job
 
     def _create(self, new: NewJob, job: Job, text: str) -> tuple[Job, bool]:
         contention = Contention(job.id)
@@ -270,16 +286,17 @@ class JobStore:
                 if new.idempotency_key is None and new.id is None:
                     job = replace(job, id=new_id(job.created_at))  # one id in two billion
                 elif found is not None and found.expires_at > job.created_at:
-                    return self._existing(new, found, text), False
+                    return self.check_same(new, found, text), False
                 elif found is not None:
                     self._expiry.remove(found)
             except Guarded as refusal:
-                holder = self._unique_holder(job, refusal.item)
+                holder = self.unique_holder(job, refusal.item)
                 if holder is not None:
                     return holder, False
             contention.wait()
 
-    def _existing(self, new: NewJob, found: Job, text: str) -> Job:
+    def check_same(self, new: NewJob, found: Job, text: str) -> Job:
+        """The job that has the new one's idempotency key already. Raises BadJob if it has other arguments."""
         if found.task != new.task or not self.payloads.is_same(found, found.args, text):
             raise KeyTaken(
                 f"{found.id} has the same idempotency key ({new.idempotency_key or new.id!r}) and other arguments. "
@@ -287,7 +304,7 @@ class JobStore:
             )
         return found
 
-    def _unique_holder(self, job: Job, guard: Item | None) -> Job | None:
+    def unique_holder(self, job: Job, guard: Item | None) -> Job | None:
         """Who holds the job's unique key; None, and nobody does any more, if that one is gone or has ended."""
         holder = (guard or {}).get("holder", {}).get("S", "")
         try:
@@ -543,6 +560,8 @@ class JobStore:
         key = job.concurrency_key or ""
         blocked = self._blocked.get(key, "")
         without_key = False
+        if job.webhook is not None and changed.job.is_terminal and not job.is_terminal:
+            records = [*records, *self._delivery(changed.job)]
         while True:
             now = self.clock.now()
             actions = self.side_items.release(job, changed.job, without_key=without_key, blocked=blocked, now=now)
@@ -559,6 +578,12 @@ class JobStore:
         if blocked and job.lease is not None and changed.job.lease is None:
             with suppress(PenstockError):  # a worker that polls the queue does it otherwise
                 self.unblock(key)
+
+    def _delivery(self, ended: Job) -> list[Record]:
+        """The job that delivers the webhook of an end, made by the write of that end (webhooks.py, 1)."""
+        new = delivery_of(ended, WEBHOOK_RETRIES)
+        job, text = self._plan(new)
+        return self._writer.creation_records(transitions.create(job, Payload(self.payloads.encode(job, "args", text))))
 
     def is_plain(self, candidate: Job) -> bool:
         """Whether it can be claimed together with others: by one write, and not alone."""
@@ -610,6 +635,7 @@ class JobStore:
             self.layout.keeps_events
             and job.unique_key is None
             and job.concurrency_key is None
+            and job.webhook is None
             and job.cancel_reason is None
             and not self._is_near_expiry(job, now)
         )
@@ -883,7 +909,7 @@ class JobStore:
             except Guarded as refusal:
                 if ending or refusal.place >= len(actions):
                     raise
-                if self._unique_holder(job, refusal.item) is not None:
+                if self.unique_holder(job, refusal.item) is not None:
                     raise KeyTaken(f"{job.id}: another job holds its unique key {job.unique_key!r} now.") from None
             contention.wait()
 

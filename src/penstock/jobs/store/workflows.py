@@ -178,7 +178,7 @@ class Workflows:
             if created is None:  # long arguments, or jobs that it depends on: more than one write
                 self._create(job, new)
             else:
-                creations.append(self._writer.creation(created))
+                creations += self._writer.creation(created)
         try:
             return self._list(job, news, creations)
         except Guarded:  # one is there already: another attempt has made it, in several writes, and died before (4)

@@ -9,6 +9,7 @@
 5. What is logged while it runs carries the job's id, its task and the attempt (log_context.py). It is in the job's log
    too, if the task asks for that (log_capture.py).
 6. It runs in a span, where its program traces (tracing.py).
+7. The user's hooks run around it (jobs/hooks.py). A task without any is called as if there were none.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any, Final, TypeVar
 
 from penstock.errors import PenstockError
 from penstock.jobs.context import AsyncJobContext, Attempt, JobContext, attempt_of
+from penstock.jobs.hooks import NO_HOOKS, Hooks, check_kind, with_hooks
 from penstock.jobs.log_capture import CAPTURE, LogCapture, install
 from penstock.jobs.tasks import Task
 from penstock.jobs.tracing import attempt_span, is_loaded
@@ -41,12 +43,19 @@ _EXITS: Final = {kind: type(kind.__name__, (_Exit,), {}) for kind in (SystemExit
 """By the same names: they are the kinds of the jobs' errors."""
 
 
-def invocation_of(task: Task[Any, Any]) -> Callable[..., Any]:
-    """The task's function, as a worker calls it: with the context first, whether it takes it or not."""
+def invocation_of(task: Task[Any, Any], hooks: Hooks = NO_HOOKS) -> Callable[..., Any]:
+    """The task's function inside the hooks, as a worker calls it: with the context first, whether it takes it or not.
+
+    Raises PenstockError if a hook cannot run with the task.
+    """
     function: Any = protect(task.function)
     takes_context = task.takes_context
+    if hooks.of_attempt:
+        check_kind(task.name, task.is_async, hooks)
+        inner = function if takes_context else _without_context(function)
+        function, takes_context = protect(with_hooks(inner, hooks, task.is_async)), True
 
-    def call(context: JobContext, **arguments: Any) -> Any:
+    def call(context: JobContext, /, **arguments: Any) -> Any:
         CURRENT_JOB.set(context.job)
         try:
             with attempt_of(context).patience(), attempt_span(context.job) if is_loaded() else _NO_SPAN:
@@ -54,7 +63,7 @@ def invocation_of(task: Task[Any, Any]) -> Callable[..., Any]:
         finally:
             CURRENT_JOB.set(None)
 
-    async def call_async(context: AsyncJobContext, **arguments: Any) -> Any:
+    async def call_async(context: AsyncJobContext, /, **arguments: Any) -> Any:
         CURRENT_JOB.set(context.job)  # in the coroutine's own copy of the variables
         with attempt_span(context.job) if is_loaded() else nullcontext():
             return await (function(context, **arguments) if takes_context else function(**arguments))
@@ -97,6 +106,10 @@ def _captured(task: Task[Any, Any], call: Callable[..., Any]) -> Callable[..., A
                 await asyncio.shield(asyncio.to_thread(end, attempt))
 
     return call_captured_async if task.is_async else call_captured
+
+
+def _without_context(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda context, /, **arguments: function(**arguments)
 
 
 def protect(function: Callable[..., T]) -> Callable[..., T]:

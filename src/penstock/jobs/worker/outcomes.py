@@ -21,6 +21,7 @@ from typing import Any, Final
 from penstock.codecs import PayloadLocked
 from penstock.errors import PenstockError
 from penstock.jobs.context import Attempt
+from penstock.jobs.hooks import EndHooks
 from penstock.jobs.metrics.worker_metrics import WorkerMetrics
 from penstock.jobs.model.job import Job, JobCancelled, JobError, JobRequeued, RetryIn
 from penstock.jobs.model.transitions import MOST_REQUEUES
@@ -28,6 +29,7 @@ from penstock.jobs.model.workflow import JobSuspended, SuspensionCaught, Workflo
 from penstock.jobs.store.patience import is_outage
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import BadArguments, Task
+from penstock.jobs.webhooks import DeliveryFailed
 from penstock.leases import LeaseLost
 from penstock.retry import Backoff, Failure
 
@@ -89,12 +91,13 @@ class Outcomes:
         """Attempts whose jobs are still this worker's in the database, and that nobody works on."""
         self._store = store
         self._wake_fetcher = wake
+        self.end_hooks: EndHooks | None = None
         self._on_end = on_end
         self._metrics = metrics
         self._counting = threading.Lock()
 
-    def end(self, attempt: Attempt, how: str, end: Callable[[Job], Job]) -> None:
-        """Stores the outcome (1)."""
+    def end(self, attempt: Attempt, how: str, end: Callable[[Job], Job], error: BaseException | None = None) -> None:
+        """Stores the outcome (1); `error` is what it has failed with."""
         try:
             attempt.finish(end, briefly=how == "requeued")
         except LeaseLost as lost:
@@ -107,6 +110,8 @@ class Outcomes:
             self._end_unstored(attempt, how, error)
         else:
             self.count(how, attempt.job)
+            if error is not None and self.end_hooks is not None:
+                self.end_hooks.run_failed(attempt.job, error)
 
     def store_raised(self, attempt: Attempt, task: Task[Any, Any], error: BaseException) -> None:
         """The task has raised this, or could not be called: what becomes of its job."""
@@ -138,10 +143,12 @@ class Outcomes:
         delay = retries.delay(failures) if is_retried else 0.0
         if isinstance(error, RetryIn):  # it asks for it: whatever the policy says of its kind of error
             is_retried, delay = failures < retries.times, error.seconds
+        if isinstance(error, DeliveryFailed):
+            delay = max(delay, error.retry_after_seconds)
         at = self._store.clock.now() + delay if is_retried else None
         stored = job_error(error)
         how = "failed" if at is None else "retried"
-        self.end(attempt, how, lambda job: self._store.fail(job, stored, retry_at=at))
+        self.end(attempt, how, lambda job: self._store.fail(job, stored, retry_at=at), error)
 
     def store_requeue(self, attempt: Attempt, task: Task[Any, Any], requeue: JobRequeued) -> None:
         """The task goes on later; unless it would begin at the same place again, and so for ever."""
@@ -209,16 +216,18 @@ class Outcomes:
             self.blocked.pop(job.concurrency_key, None)
             self._wake_fetcher()
         is_soon = how == "suspended" and job.run_at <= self._store.clock.now() + _SOON_SECONDS
-        if is_soon or (job.has_children and job.is_terminal):
+        if is_soon or (job.is_terminal and (job.has_children or job.webhook is not None)):
             self._wake_fetcher()
         try:
             self._on_end(job, how)
         except Exception:
             _LOG.exception("%s has %s, and its on_end raised", job.id, how)
+        if self.end_hooks is not None and job.is_terminal and how != "lost":
+            self.end_hooks.run_ended(job)
 
     def _end_unstored(self, attempt: Attempt, how: str, error: Exception) -> None:
         if how == "completed":
-            self.end(attempt, "failed", lambda job: self._store.fail(job, job_error(error)))  # (2)
+            self.end(attempt, "failed", lambda job: self._store.fail(job, job_error(error)), error)  # (2)
         else:
             _LOG.error("%s has %s, which could not be stored: %s", attempt.job.id, how, error)
             self.count("lost", attempt.job)

@@ -23,6 +23,7 @@ from typing import Any, Final
 from penstock.errors import DatabaseLost, PenstockError
 from penstock.jobs.app import App
 from penstock.jobs.context import CALL_AGAIN, Attempt, JobContext
+from penstock.jobs.hooks import EndHooks
 from penstock.jobs.metrics import otel
 from penstock.jobs.metrics.worker_metrics import WorkerMetrics
 from penstock.jobs.model.job import Job
@@ -177,7 +178,9 @@ class Worker:
 
         Raises DatabaseLost if its database file is deleted, replaced or overwritten: there is nothing left to work on.
         """
-        self._functions = {name: invocation_of(task) for name, task in self.app.tasks.items()}
+        hooks = {name: self.app.hooks_of(task) for name, task in self.app.tasks.items()}
+        self._functions = {name: invocation_of(task, hooks[name]) for name, task in self.app.tasks.items()}
+        self._outcomes.end_hooks = EndHooks(hooks) or None
         self._store.rates.task_rates = {name: task.rate for name, task in self.app.tasks.items() if task.rate}
         add_to_handlers()
         self._process = this_process()

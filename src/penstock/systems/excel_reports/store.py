@@ -287,7 +287,7 @@ class ReportJobs:
             sets["fence"] = after.fence
         gone = _optional(sets, after)
         try:
-            with self.db.transact() as tx:
+            with self.db.transaction() as tx:
                 key = self._key(before.job_id, before.record_id)
                 tx.update(self._table, key, set=sets, remove=gone, if_=_unchanged(before))
                 if changed.log is not None:
