@@ -371,8 +371,11 @@ def claim_place(job: Job) -> tuple[str, str] | None:
     (at once), a retried one whose children must be revived, or a job whose maker has died before all of those that it
     waits for knew. `keep`: it waits for other jobs; half of its time before it expires, somebody should see to it that
     it does not (retention.py). A job that could be claimed, and that its limit or the lack of its task keeps from
-    starting, is in a pool of its concurrency key or its task, in the order of `ready`.
+    starting, is in a pool of its concurrency key or its task, in the order of `ready`. A copy that was pulled from
+    another database is in none, whatever its state: no worker may start it, nor tell others of its end.
     """
+    if job.pulled_from:
+        return None
     if job.state is State.QUEUED:
         if job.reviving:
             return "wake", f"{utc_text(job.updated_at)}#{job.id}"
@@ -612,6 +615,9 @@ _FIELDS: Final[tuple[_Field, ...]] = (
     ("unique", "unique_key", None, _text_value, _text),
     ("limit_key", "concurrency_key", None, _text_value, _text),
     ("limit", "max_concurrent", 0, _whole_value, _whole),
+    ("forked_from", "forked_from", "", _text_value, _text),
+    ("pulled_from", "pulled_from", "", _text_value, _text),
+    ("masked", "masked", (), lambda value: {"L": [{"S": one} for one in value]}, _texts),
 )
 """What a record may lack: its attribute, the job's field (tables are older than some of their names), the field's value
 where the attribute is absent, and how it is written and read.

@@ -169,6 +169,12 @@ class Job:
     unique_key: str | None = None
     concurrency_key: str | None = None
     max_concurrent: int = 0
+    forked_from: str = ""
+    """The job whose checkpoints it began with."""
+    pulled_from: str = ""
+    """The database that it is a copy from: workers leave a copy alone, and `penstock jobs debug` runs it."""
+    masked: tuple[str, ...] = ()
+    """The arguments that were left out of the copy, by name; those inside others with dots."""
     started_at: float | None = None
     ended_at: float | None = None
     events: tuple[Event, ...] = ()
@@ -336,6 +342,8 @@ class NewJob:
     depends_on: tuple[str, ...] = ()
     depends_on_policy: DependsOnPolicy = ALL_COMPLETED
     id: str | None = None
+    forked_from: str = ""
+    """The job whose checkpoints it begins with."""
 
 
 def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
@@ -362,6 +370,7 @@ def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
         unique_key=new.unique_key,
         concurrency_key=new.concurrency_key,
         max_concurrent=new.max_concurrent if new.concurrency_key is not None else 0,
+        forked_from=new.forked_from,
         is_new=True,
     )
 

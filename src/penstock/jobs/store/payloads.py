@@ -51,15 +51,16 @@ class Payloads:
         return Payload(file=self._file_store(job).save(f"{job.id}/payloads/{digest[:32]}.json", data))
 
     def load(self, job: Job, payload: Payload) -> Any:
-        text = self._text(job, payload)
+        text = self.text(job, payload)
         return None if text is None else from_json(text)
 
     def is_same(self, job: Job, payload: Payload, text: str) -> bool:
         """Whether a payload of the job is this JSON."""
-        found = self._text(job, payload)
+        found = self.text(job, payload)
         return found is not None and same_json(found, text)
 
-    def _text(self, job: Job, payload: Payload) -> str | None:
+    def text(self, job: Job, payload: Payload) -> str | None:
+        """The payload as it is stored, wherever it lies."""
         if payload.text is not None:
             return payload.text
         if payload.record is not None:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable
@@ -86,6 +87,22 @@ class Outcomes:
         else:
             self.count(how, attempt.job)
 
+    def store_raised(self, attempt: Attempt, task: Task[Any, Any], error: BaseException) -> None:
+        """The task has not returned: what it raised says how the attempt ends."""
+        if isinstance(error, asyncio.CancelledError):
+            error = attempt.reason_to_end() or error
+        if isinstance(error, TypeError):
+            error = _bad_arguments(attempt, task) or error
+        match error:
+            case LeaseLost():
+                self.count_lost(attempt, error)
+            case JobCancelled():
+                self.end(attempt, "cancelled", self._store.end_cancelled)
+            case JobRequeued():
+                self.store_requeue(attempt, task, error)
+            case _:
+                self.store_failure(attempt, task, error)
+
     def store_failure(self, attempt: Attempt, task: Task[Any, Any], error: BaseException) -> None:
         """The task has raised this: it is retried, or has failed."""
         retries = task.settings.retries
@@ -161,6 +178,15 @@ class Outcomes:
         else:
             _LOG.error("%s has %s, which could not be stored: %s", attempt.job.id, how, error)
             self.count("lost", attempt.job)
+
+
+def _bad_arguments(attempt: Attempt, task: Task[Any, Any]) -> PenstockError | None:
+    """Why the task could not even be called; None if it was."""
+    try:
+        task.check_stored(attempt.load(attempt.job, attempt.job.args))
+    except PenstockError as error:  # or that they could not be read, which ends the attempt as it does elsewhere
+        return error
+    return None
 
 
 def job_error(error: BaseException) -> JobError:

@@ -11,7 +11,6 @@ A. A database that is away stops nothing: what the worker itself asks of it wait
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 import threading
@@ -24,7 +23,7 @@ from typing import Any, Final
 from penstock.errors import DatabaseLost, PenstockError
 from penstock.jobs.app import App
 from penstock.jobs.context import CALL_AGAIN, Attempt, JobContext
-from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
+from penstock.jobs.model.job import Job
 from penstock.jobs.model.json_text import from_json
 from penstock.jobs.model.state import State
 from penstock.jobs.store.patience import PatientDatabase, is_outage, patient
@@ -419,7 +418,7 @@ class Worker:
         except BaseException as error:  # SystemExit and KeyboardInterrupt of a task's are failures of the task
             is_back = is_back or self._has_returned(attempt)
             if is_back:  # otherwise its time was up, and its end has been told
-                self._store_raised(attempt, task, error)
+                self._outcomes.store_raised(attempt, task, error)
                 self._attempts.pop(attempt, None)
         return is_back
 
@@ -443,32 +442,9 @@ class Worker:
             except BaseException as raised:
                 error = raised
         if error is not None:
-            self._store_raised(attempt, self.app.tasks[attempt.job.task], error)
+            self._outcomes.store_raised(attempt, self.app.tasks[attempt.job.task], error)
             self._attempts.pop(attempt, None)
         return following
-
-    def _store_raised(self, attempt: Attempt, task: Task[Any, Any], error: BaseException) -> None:
-        if isinstance(error, asyncio.CancelledError):
-            error = attempt.reason_to_end() or error
-        if isinstance(error, TypeError):
-            error = self._bad_arguments(attempt, task) or error
-        match error:
-            case LeaseLost():
-                self._outcomes.count_lost(attempt, error)
-            case JobCancelled():
-                self._outcomes.end(attempt, "cancelled", self._store.end_cancelled)
-            case JobRequeued():
-                self._outcomes.store_requeue(attempt, task, error)
-            case _:
-                self._outcomes.store_failure(attempt, task, error)
-
-    def _bad_arguments(self, attempt: Attempt, task: Task[Any, Any]) -> PenstockError | None:
-        """Why the task could not even be called; None if it was."""
-        try:
-            task.check_stored(attempt.load(attempt.job, attempt.job.args))
-        except PenstockError as error:  # or that they could not be read, which ends the attempt as it does elsewhere
-            return error
-        return None
 
     def _has_returned(self, attempt: Attempt) -> bool:
         """Whether the task has come back before its time was up; if not, its thread has been replaced."""
