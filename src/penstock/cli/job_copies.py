@@ -26,7 +26,7 @@ from penstock.cli.kit.options import (
     parse_pairs,
 )
 from penstock.cli.kit.output import log_warnings, one_line
-from penstock.client.database import connect
+from penstock.client.database import Database, connect
 from penstock.errors import PenstockError
 from penstock.files import open_files
 from penstock.jobs.app import load_app
@@ -37,7 +37,7 @@ from penstock.jobs.network_block import NetworkBlock
 from penstock.jobs.sources import AllJobs
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.table_items import ItemKey
-from penstock.jobs.transfer import Fork, Pulled, masked_text, plan_fork, secret_fields
+from penstock.jobs.transfer import Fork, Pulled, ReadOnly, masked_text, plan_fork, secret_fields
 from penstock.jobs.transfer import fork as fork_job
 from penstock.jobs.transfer import pull as pull_job
 
@@ -101,7 +101,7 @@ def pull(
     if not databases.is_file_target(place):
         raise click.UsageError(f"--to is a file on this machine, such as debug.db; not {place}.")
     keys = [ItemKey.parse(text) for text in item_keys]
-    with open_jobs(target, table, [job_id]) as jobs:
+    with open_jobs(target, table, [job_id], through=lambda db: Database(ReadOnly(db.transport, level="TOTAL"))) as jobs:
         source = _source(jobs, job_id, files)
         names = _masked_names(source, job_id, mask)
         with databases.open_database(place, "made") as db:
@@ -112,10 +112,11 @@ def pull(
 
 
 def _source(jobs: AllJobs, job_id: str, files: str | None) -> JobStore:
-    found, _ = jobs.history(job_id)
-    store = found.store
+    stores = [source.store for source in jobs.sources if source.store is not None]
+    store = next((one for one in stores if one.get_existing([job_id])), None)
     if store is None:
-        raise PenstockError(f"{job_id} is a job of {found.system}, which keeps it in another way: it has no copy.")
+        found, _ = jobs.history(job_id)
+        raise PenstockError(f"{job_id} is a job of {found.system}, which is no job store: only jobs of one are pulled.")
     return JobStore(store.db, store.layout, files=store.files if files is None else open_files(files))
 
 

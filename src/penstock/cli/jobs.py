@@ -106,13 +106,20 @@ def store_options(function: F) -> F:
 
 
 @contextmanager
-def open_jobs(target: str, table: str | None, job_ids: Sequence[str] = ()) -> Iterator[AllJobs]:
+def open_jobs(
+    target: str,
+    table: str | None,
+    job_ids: Sequence[str] = (),
+    *,
+    through: Callable[[Database], Database] | None = None,
+) -> Iterator[AllJobs]:
     """The jobs of a table, or of every table that has any: also those of systems. Where all of `job_ids` are in the
-    default table, the others are not looked at.
+    default table, the others are not looked at. `through` wraps the database before anything is asked of it.
 
     A job that is not found and a lost lease end the command with their own exit codes.
     """
-    with databases.open_database(target, maker="penstock worker") as db:
+    with databases.open_database(target, maker="penstock worker") as opened:
+        db = opened if through is None else through(opened)
         files = files_of(target)
         try:
             if table is None and job_ids and _are_in_default_table(db, job_ids):
@@ -267,6 +274,8 @@ def _print_history(history: History, source: JobSource, lines: int) -> None:
     job, store = history.job, source.store
     click.echo(one_line(f"{job.id}  {job.task}  {job.state.value}  {job.progress:.0f}%  {job.step}".rstrip()))
     click.echo(_why(source, job))
+    if job.pulled_from:
+        click.echo(one_line(f"copy         from {job.pulled_from}"))
     if store is not None:
         click.echo(f"arguments    {_payload_text(store, job, job.args)}")
     if store is not None and job.result is not None:
@@ -705,6 +714,8 @@ def job_form(job: Job, store: JobStore | None = None, *, payloads: bool = False)
         "lease": None if job.lease is None else {"owner": job.lease.owner, "until": utc_text(job.lease.until)},
         "error": None if job.error is None else {"kind": job.error.kind, "message": job.error.message},
         "cancel_reason": job.cancel_reason,
+        "forked_from": job.forked_from or None,
+        "pulled_from": job.pulled_from or None,
         "waiting_for": sorted(job.waiting_for) if store is None else store.waiting_for(job),
     }
     if payloads:

@@ -44,7 +44,7 @@ from penstock.jobs.table_items import ItemKey, ReadItems, read_items, write_item
 from penstock.stored_text import cut
 from penstock.tables.data.transfers import ItemTable
 
-_READS: Final = frozenset({"GetItem", "BatchGetItem", "Query", "DescribeTable"})
+_READS: Final = frozenset({"GetItem", "BatchGetItem", "Query", "DescribeTable", "ListTables"})
 _READ_TRIES: Final = 5
 """A job of several pages that is written meanwhile is read again so often: then it is written all the time."""
 _PULLED_AS: Final = "pulled_as"
@@ -93,8 +93,8 @@ def secret_fields(job: Job) -> tuple[str, ...]:
 # ── pulling ──────────────────────────────────────────────────────────────────────────────────────
 
 
-class _ReadOnly(Metering):
-    """A database that is only read (1), with the units counted."""
+class ReadOnly(Metering):
+    """A database that is only read (1), with the units counted in its `meter`."""
 
     def execute(self, operation: str, request: Request) -> Answer:
         if operation not in _READS:
@@ -125,10 +125,13 @@ def pull(
     """Copies a job with all of its records, its files, the results of the jobs that it depends on, and items.
 
     `target` is a store with the layout of the source, on a file; its tables are made if they are absent. `mask` names
-    arguments that are left out. Raises JobNotFound, AlreadyPulled.
+    arguments that are left out. A source that is ReadOnly already counts what was read before, too. Raises JobNotFound,
+    AlreadyPulled.
     """
     _check_apart(source.db, target.db)
-    reading = _ReadOnly(source.db.transport, level="TOTAL")
+    reading = source.db.transport
+    if not isinstance(reading, ReadOnly):
+        reading = ReadOnly(reading, level="TOTAL")
     origin = JobStore(Database(reading), source.layout, files=source.files, clock=source.clock)
     target.ensure_tables()
     before = _check_target(target, job_id, force)
@@ -389,11 +392,14 @@ def fork(store: JobStore, job_id: str, *, from_step: str | None = None, args: di
     for file in plan.files:
         saved = copy_file(_files_of(store), file.saved, _files_of(store), f"{first.id}/{file.name}")
         records.append(store.layout.file(first, JobFile(file.name, saved)).item)
-    table = ItemTable.of(store.db, store.layout.table)
-    table.write(records)
+    table = store.layout.table
+    for item in records:  # by PutItem: who may manage jobs (iam_policy.py) need not be allowed batches
+        store.db.execute("PutItem", {"TableName": table, "Item": item})
     made, is_new = store.create(new, stored)
     if not is_new:
-        table.write((), [table.key_of(record) for record in records])
+        for item in records:
+            key = {name: item[name] for name in store.layout.main_key(first.id)}
+            store.db.execute("DeleteItem", {"TableName": table, "Key": key})
         raise BadJob(f"{made.id} holds the unique key {origin.unique_key!r} of {job_id}, and has not ended.")
     return replace(plan, job=made)
 
@@ -481,6 +487,7 @@ __all__ = [
     "Fork",
     "ItemKey",
     "Pulled",
+    "ReadOnly",
     "check_copy",
     "copy_file",
     "fill",
