@@ -67,7 +67,14 @@ _ENDED_BADLY = {
 _ONE_REFUSED = {WORK_FAILED: "one could not be changed", **_NO_SUCH_JOB}
 
 
-@group("jobs", exit_codes={WORK_FAILED: "the job has failed or was cancelled", **_NO_SUCH_JOB})
+_COPIES: Final = {
+    "pull": ("penstock.cli.job_copies:pull", "Copy a job from any database into a local file."),
+    "debug": ("penstock.cli.job_copies:debug", "Run a pulled job here, in the foreground, also under pdb."),
+    "fork": ("penstock.cli.job_copies:fork", "Make a new job from the checkpoints of an old one."),
+}
+
+
+@group("jobs", lazy=_COPIES, exit_codes={WORK_FAILED: "the job has failed or was cancelled", **_NO_SUCH_JOB})
 def command() -> None:
     """List jobs, watch them, explain them, cancel and retry them.
 
@@ -102,14 +109,21 @@ def store_options(function: F) -> F:
 
 
 @contextmanager
-def open_jobs(target: str, table: str | None, job_ids: Sequence[str] = ()) -> Iterator[AllJobs]:
+def open_jobs(
+    target: str,
+    table: str | None,
+    job_ids: Sequence[str] = (),
+    *,
+    through: Callable[[Database], Database] | None = None,
+) -> Iterator[AllJobs]:
     """The jobs of a table, or of every table that has any: also those of systems. Where all of `job_ids` are in the
-    default table, the others are not looked at.
+    default table, the others are not looked at. `through` wraps the database before anything is asked of it.
 
     A job that is not found and a lost lease end the command with their own exit codes.
     """
-    with databases.open_database(target, maker="penstock worker") as db:
-        files = _files(target)
+    with databases.open_database(target, maker="penstock worker") as opened:
+        db = opened if through is None else through(opened)
+        files = files_of(target)
         try:
             if table is None and job_ids and _are_in_default_table(db, job_ids):
                 table = DEFAULT_TABLE
@@ -150,7 +164,7 @@ def open_store(target: str, table: str | None) -> Iterator[JobStore]:
         yield store
 
 
-def _files(target: str) -> Files | None:
+def files_of(target: str) -> Files | None:
     """Where the app keeps its files: where PENSTOCK_FILES says, else beside a database file if it has any."""
     if place := os.environ.get(FILES_VARIABLE):
         return open_files(place)
@@ -264,6 +278,8 @@ def _print_history(history: History, source: JobSource, lines: int) -> None:
     job, store = history.job, source.store
     click.echo(one_line(f"{job.id}  {job.task}  {job.state.value}  {job.progress:.0f}%  {job.step}".rstrip()))
     click.echo(_why(source, job))
+    if job.pulled_from:
+        click.echo(one_line(f"copy         from {job.pulled_from}"))
     if store is not None:
         click.echo(f"arguments    {_payload_text(store, job, job.args)}")
     if store is not None and job.result is not None:
@@ -322,7 +338,7 @@ def why(job_id: str, target: str, table: str | None, as_json: bool) -> None:
     with open_jobs(target, table, [job_id]) as jobs:
         source, history = jobs.history(job_id)
         job, sentence = history.job, _why(source, history.job)
-        _print_result({"id": job.id, "state": job.state.value, "why": sentence}, sentence, as_json=as_json)
+        print_result({"id": job.id, "state": job.state.value, "why": sentence}, sentence, as_json=as_json)
 
 
 @command.command("workers", short_help="List the live workers.")
@@ -375,7 +391,7 @@ def report(job_id: str, target: str, table: str | None, out: Path | None, as_jso
         page = html(history, form["args"], form["result"], _why(source, job), written_at=time.time(), notes=notes)
     path = out or Path(f"{job.id}.html")
     write_whole(path, page)
-    _print_result({"id": job.id, "file": str(path)}, str(path), as_json=as_json)
+    print_result({"id": job.id, "file": str(path)}, str(path), as_json=as_json)
 
 
 # ── waiting ──────────────────────────────────────────────────────────────────────────────────────
@@ -658,7 +674,7 @@ def pause(queue: str, target: str, table: str | None, reason: str, as_json: bool
     with open_store(target, table) as store:
         store.pause(queue, reason)
     text = f"{queue} is paused. `penstock jobs resume {queue}` continues it."
-    _print_result({"queue": queue, "paused": True, "reason": reason}, text, as_json=as_json)
+    print_result({"queue": queue, "paused": True, "reason": reason}, text, as_json=as_json)
 
 
 @command.command("resume", short_help="Resume a paused queue.")
@@ -674,7 +690,7 @@ def resume(queue: str, target: str, table: str | None, as_json: bool) -> None:
     """
     with open_store(target, table) as store:
         store.resume(queue)
-    _print_result({"queue": queue, "paused": False}, f"{queue} is no longer paused.", as_json=as_json)
+    print_result({"queue": queue, "paused": False}, f"{queue} is no longer paused.", as_json=as_json)
 
 
 @command.command("policy", short_help="Write the least IAM policy for programs that use jobs.")
@@ -716,7 +732,7 @@ def print_line(value: object) -> None:
     click.echo(to_json(value, "what is shown").lstrip())
 
 
-def _print_result(form: object, text: str, *, as_json: bool) -> None:
+def print_result(form: object, text: str, *, as_json: bool) -> None:
     if as_json:
         print_line(form)
     else:

@@ -12,6 +12,10 @@ model/          a job as values, and what may happen to it (pure)
 layouts/        how a job becomes items
 store/          everything that may be done to a job in its tables
 worker/         fetches jobs, runs their tasks, renews their leases
+transfer.py     jobs copied: pulled into a local file, forked into a new job
+table_items.py  items that a job needs, copied with it
+debugger.py     an attempt at a copy, in the foreground
+network_block.py  a process that cannot connect to anything
 explain.py      why a job is not running
 html_report.py  all of a job as one HTML file
 iam_policy.py   the least IAM policy for programs of jobs

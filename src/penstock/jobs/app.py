@@ -479,6 +479,21 @@ class App:
         for wake in self._listeners:
             wake()
 
+    def replace_database(self, db: Database, files: Files) -> None:
+        """Uses this database and these files from now on, and never opens its own: for `penstock jobs debug`.
+
+        Raises PenstockError where the app has a database already: the tasks may have kept it, and write to it.
+        """
+        held = self._store.db if self._store is not None else self._url
+        if isinstance(held, Database) and not _is_same_file(held.name, db.name):
+            what = "has opened" if self._store is not None else "was given"
+            raise PenstockError(
+                f"The app {what} {held.name} when its module was imported, and its tasks may use that: it cannot be "
+                f"replaced by {db.name}. Give App the name of the database, and open no other one at import; or take "
+                f"its name from {endpoints.VARIABLE}, which is {db.name} here."
+            )
+        self._url, self._files, self._store = db, files, None
+
     def when_enqueued(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Calls it after each job that this process enqueues; returns what ends that."""
         self._listeners.append(listener)
@@ -508,6 +523,10 @@ class App:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _is_same_file(name: str, other: str) -> bool:
+    return "://" not in name and MEMORY not in (name, other) and Path(name).resolve() == Path(other).resolve()
 
 
 def _as_enqueued(job: Job, is_new: bool) -> Job:

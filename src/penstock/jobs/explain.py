@@ -68,6 +68,8 @@ def _suspects(store: JobStore, job: Job, lines: list[WorkerInfo]) -> Iterator[Jo
     """As far as a few reads tell."""
     ended = {line.name for line in lines if has_ended(line.process)}
     for one in store.find(state=State.PROCESSING, limit=_MOST_RUNNING).jobs:
+        if one.pulled_from:
+            continue
         is_left = one.lease is None or one.lease.owner in ended or one.lease.takeable_at <= store.clock.now()
         if one.suspect or is_left:
             yield replace(one, lease=None) if is_left else one
@@ -94,6 +96,8 @@ def explain(job: Job, around: Surroundings) -> str:
 
 
 def _reason(job: Job, around: Surroundings) -> str:
+    if job.pulled_from and not job.is_terminal:
+        return f"is a copy from {job.pulled_from}, which no worker starts: `penstock jobs debug {job.id}` runs it"
     if job.state is State.PROCESSING:
         return _running(job, around)
     if job.state is State.QUEUED:

@@ -42,6 +42,8 @@ def job_form(job: Job, store: JobStore | None = None, *, payloads: bool = False)
         "waiting_for": sorted(job.waiting_for) if store is None else store.waiting_for(job),
         "wait": None if job.wait is None or job.state is not State.QUEUED else job.wait.text,
         "parent_id": job.parent_id,
+        "forked_from": job.forked_from or None,
+        "pulled_from": job.pulled_from or None,
         "child_count": job.child_count,
     }
     if payloads:

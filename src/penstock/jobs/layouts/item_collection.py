@@ -447,8 +447,11 @@ def claim_place(job: Job) -> tuple[str, str] | None:
     waits for knew. `keep`: it waits for other jobs, or for an event without a timeout; half of its time before it
     expires, somebody should see to it that it does not (retention.py). A job that could be claimed, and that its limit,
     its rate or the lack of its task keeps from starting, is in a pool of its concurrency key, its rate key or its task,
-    in the order of `ready`.
+    in the order of `ready`. A copy that was pulled from another database is in none, whatever its state: no worker may
+    start it, nor tell others of its end.
     """
+    if job.pulled_from:
+        return None
     if job.state is State.QUEUED:
         if job.reviving:
             return "wake", f"{utc_text(job.updated_at)}#{job.id}"
@@ -735,6 +738,9 @@ _FIELDS: Final[tuple[_Field, ...]] = (
     ("tags", "tags", (), lambda value: {"L": [{"S": one} for one in value]}, _texts),
     ("traceparent", "traceparent", "", _text_value, _text),
     ("webhook", "webhook", None, _text_value, _text),
+    ("forked_from", "forked_from", "", _text_value, _text),
+    ("pulled_from", "pulled_from", "", _text_value, _text),
+    ("masked", "masked", (), lambda value: {"L": [{"S": one} for one in value]}, _texts),
 )
 """What a record may lack: its attribute, the job's field (tables are older than some of their names), the field's value
 where the attribute is absent, and how it is written and read.

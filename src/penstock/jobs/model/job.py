@@ -240,6 +240,12 @@ class Job:
     """The span that it was enqueued in, as W3C Trace Context writes it; "" where nobody traces."""
     webhook: str | None = field(default=None, repr=False)
     """The URL that its end is told to; it may hold a secret."""
+    forked_from: str = ""
+    """The job whose checkpoints it began with."""
+    pulled_from: str = ""
+    """The database that it is a copy from: workers leave a copy alone, and `penstock jobs debug` runs it."""
+    masked: tuple[str, ...] = ()
+    """The arguments that were left out of the copy, by name; those inside others with dots."""
     started_at: float | None = None
     ended_at: float | None = None
     events: tuple[Event, ...] = ()
@@ -434,6 +440,8 @@ class NewJob:
     traceparent: str = ""
     webhook: str | None = None
     """Where its end is told (jobs/webhooks.py)."""
+    forked_from: str = ""
+    """The job whose checkpoints it begins with."""
 
 
 def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
@@ -469,6 +477,7 @@ def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
         tags=new.tags,
         traceparent=new.traceparent,
         webhook=new.webhook,
+        forked_from=new.forked_from,
         is_new=True,
     )
 

@@ -56,7 +56,8 @@ def copy_with(job: Job, changes: Mapping[str, Any]) -> Job:
 
 def create(job: Job, args: Payload) -> ChangedJob:
     """It is new, with these arguments."""
-    event = Event(job.version, "created", job.created_at)
+    detail = f"forked from {job.forked_from}" if job.forked_from else ""
+    event = Event(job.version, "created", job.created_at, detail=detail)
     return ChangedJob(copy_with(job, {"args": args, "events": (event,)}), event)
 
 
@@ -102,6 +103,37 @@ def take_over(job: Job, owner: str, seconds: float, now: float, max_crashes: int
     changes |= {"crashes": crashes, "suspect": True}
     charged = f"crash {crashes} of {max_crashes}" if job.suspect else "it runs alone now"
     return _move(job, "taken_over", now, changes, f"from {gone}, {why}: {charged}")
+
+
+def start_copy(job: Job, lease: Lease, now: float) -> ChangedJob:
+    """A copy that was pulled from another database begins an attempt, whatever its state.
+
+    The table of states is about a job that workers and other jobs rely on. Nobody relies on a copy: it waits for no
+    job, none waits for it, and what its original has become stays as it is.
+    """
+    detail = f"a copy from {job.pulled_from}, which was {job.state}"
+    changes = {
+        "state": State.PROCESSING,
+        "lease": lease,
+        "token": lease.token,
+        "attempt": job.attempt + 1,
+        "started_at": now if job.started_at is None else job.started_at,
+        "ended_at": None,
+        "result": None,
+        "cancel_reason": None,
+        "cancelled_by": None,
+        "waiting_for": frozenset(),
+        "waiting_parts": 0,
+        "unregistered": False,
+        "has_children": False,
+        "reviving": False,
+        "parked": False,
+        "suspect": False,
+        "crashes": 0,
+        "turn": None,
+        "pool": "",
+    }
+    return _add_event(job, "started", now, lease.owner, cut(detail, _DETAIL_CHARACTERS), changes)
 
 
 def requeue(job: Job, reason: str, now: float, requeues: int | None = None, at: float | None = None) -> ChangedJob:

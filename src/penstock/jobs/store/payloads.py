@@ -62,15 +62,16 @@ class Payloads:
 
     def load(self, job: Job, payload: Payload, name: str | None = None) -> Any:
         """`name` is what the payload is called, where that is known."""
-        text = self._text(job, payload, name)
+        text = self.text(job, payload, name)
         return None if text is None else from_json(text)
 
     def is_same(self, job: Job, payload: Payload, text: str) -> bool:
         """Whether the arguments of the job are this JSON."""
-        found = self._text(job, payload, "args")
+        found = self.text(job, payload, "args")
         return found is not None and same_json(found, text)
 
-    def _text(self, job: Job, payload: Payload, name: str | None) -> str | None:
+    def text(self, job: Job, payload: Payload, name: str | None = None) -> str | None:
+        """The JSON of a payload, wherever it lies."""
         text = self._stored_text(job, payload)
         if text is None or not text.startswith(MARK):
             return text

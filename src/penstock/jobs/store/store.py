@@ -205,10 +205,13 @@ class JobStore:
 
     # ── enqueueing ───────────────────────────────────────────────────────────────────────────────
 
-    def create(self, new: NewJob) -> tuple[Job, bool]:
-        """The job, and whether it is new: one with the same idempotency or unique key may exist already."""
+    def create(self, new: NewJob, stored_args: str | None = None) -> tuple[Job, bool]:
+        """The job, and whether it is new: one with the same idempotency or unique key may exist already.
+
+        `stored_args` are arguments as another job has them stored, instead of those of `new`.
+        """
         job, text = self._first_version(new)
-        made, is_new = self._create(new, job, text)
+        made, is_new = self._create(new, job, text if stored_args is None else stored_args)
         return (self._dependencies.register(made) if made.unregistered else made), is_new
 
     def create_all(self, news: Sequence[NewJob]) -> list[tuple[Job, bool]]:
