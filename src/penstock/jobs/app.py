@@ -15,7 +15,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,7 @@ from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
 from penstock.jobs.tasks import Task, TaskSettings
 from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.retry import Backoff, RetryPolicy
-from penstock.user_modules import load_attribute
+from penstock.user_modules import import_task_modules, load_attribute
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,8 +75,11 @@ class App:
         shards: int = DEFAULT_SHARDS,
         layout: Layout | None = None,
         clock: Clock | None = None,
+        discover: str | Iterable[str] = (),
     ) -> None:
+        """`discover` names packages: a worker imports the modules named `tasks` in them before it starts."""
         self._url = url
+        self._discover = (discover,) if isinstance(discover, str) else tuple(discover)
         self._files = files
         self._layout = layout or CollectionLayout(table, shards=shards)
         self._keep_seconds = keep_seconds
@@ -147,6 +150,13 @@ class App:
             return task
 
         return _Decorator(register)
+
+    def import_tasks(self) -> list[str]:
+        """Imports the modules named `tasks` in the packages of `discover`; their names. A worker calls it.
+
+        Raises PenstockError, with its name, for one that cannot be imported.
+        """
+        return [name for package in self._discover for name in import_task_modules(package)]
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
 
