@@ -23,9 +23,10 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware.base import RequestResponseEndpoint
-from tasks import jobs, report
 
 import penstock
+
+from tasks import jobs, report
 
 _POLL_SECONDS: Final = 0.3
 """How often an open page asks for news of its job: two small reads each time."""
