@@ -1,15 +1,21 @@
-"""What a user names as `module:attribute` on a command line: an app, a function, an agent."""
+"""What a user names: `module:attribute` on a command line (an app, a function, an agent), or a package with tasks."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from penstock.errors import PenstockError
+
+TASK_MODULE: Final = "tasks"
+_MOST_FOLDERS: Final = 10_000
+"""Of a package that is searched: more than that is no package of code, but a folder of data below one."""
 
 
 class NotAPlace(PenstockError):
@@ -37,19 +43,53 @@ def load_attribute(place: str, *, what: str, example: str) -> tuple[ModuleType, 
     module_name, colon, attribute = place.partition(":")
     if not colon or not module_name or not attribute:
         raise NotAPlace(f"{place!r} names no {what}: it is MODULE:{what.upper()}, such as {example}.")
+    module = _import_named(module_name)
+    return module, attribute, getattr(module, attribute, None)
+
+
+def import_task_modules(package: str) -> list[str]:
+    """Imports every module that is named `tasks` in the package and the packages below it; their names, in order.
+
+    Raises PenstockError, with the module's name, for one that cannot be imported, and if there is none.
+    """
+    folders = [Path(folder) for folder in getattr(_import_named(package), "__path__", ())]
+    if not folders:
+        raise PenstockError(f"{package} is a module, not a package: name the package above its {TASK_MODULE}.py.")
+    names = sorted({name for folder in folders for name in _task_modules(package, folder)})
+    if not names:
+        raise PenstockError(f"There is no module named {TASK_MODULE} in {package} or the packages below it.")
+    for name in names:
+        _import_named(name)
+    return names
+
+
+def _task_modules(package: str, top: Path) -> Iterator[str]:
+    """By their files. What no import could reach, such as `.git` or `data-2026`, is not searched."""
+    for count, (folder, below, files) in enumerate(os.walk(top)):
+        if count >= _MOST_FOLDERS:
+            raise PenstockError(f"{top} has more than {_MOST_FOLDERS:,} folders: name a package further down.")
+        below[:] = [name for name in below if name.isidentifier() and name != "__pycache__"]
+        parts = (package, *Path(folder).relative_to(top).parts)
+        if f"{TASK_MODULE}.py" in files:
+            yield ".".join((*parts, TASK_MODULE))
+        elif parts[-1] == TASK_MODULE and "__init__.py" in files:
+            yield ".".join(parts)
+
+
+def _import_named(name: str) -> ModuleType:
+    """Raises PenstockError: that there is no such module, or where in it the import has failed."""
     try:
-        module = import_user_module(module_name)
+        return import_user_module(name)
     except ModuleNotFoundError as error:
-        if error.name is None or not module_name.startswith(error.name):
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             # The module is there, and something that it imports is not.
-            raise PenstockError(f"{module_name} cannot be imported:\n{_own_trace(error)}") from error
+            raise PenstockError(f"{name} cannot be imported:\n{_own_trace(error)}") from error
         where = f"in {Path.cwd()} or among the installed packages"
-        raise PenstockError(f"There is no module {module_name} {where}.") from error
+        raise PenstockError(f"There is no module {name} {where}.") from error
     except PenstockError:
         raise  # what it says is enough
     except Exception as error:
-        raise PenstockError(f"{module_name} cannot be imported:\n{_own_trace(error)}") from error
-    return module, attribute, getattr(module, attribute, None)
+        raise PenstockError(f"{name} cannot be imported:\n{_own_trace(error)}") from error
 
 
 def _own_trace(error: Exception) -> str:

@@ -302,7 +302,7 @@ def test_a_task_that_ends_its_process_with_the_code_of_an_orderly_end_does_not_e
     worker.send_signal(signal.SIGTERM)
     _, told = worker.communicate(timeout=90)
     assert worker.returncode == 0
-    assert f"A worker process has ended with {code}; another one is started." in told
+    assert f"A worker process has ended with {code}; another one is started in 0.5 s." in told
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="worker processes say how they end through a pipe")

@@ -28,7 +28,8 @@ _COMMENT = re.compile(r"<!-- *(?P<word>not run|run by|run|output): *(?P<text>.*?
 def pages() -> list[Path]:
     """Every page that a reader is sent to."""
     found = [ROOT.glob("*.md"), (ROOT / "docs").rglob("*.md"), (ROOT / "bench").glob("README.md")]
-    return sorted({*(page for some in found for page in some), *(ROOT / "trust").glob("*.md")})
+    more = [(ROOT / "trust").glob("*.md"), (ROOT / "examples").rglob("*.md")]
+    return sorted({page for some in (*found, *more) for page in some})
 
 
 def name_of(page: Path) -> str:

@@ -29,8 +29,11 @@ PLAYED_WHOLE = {
 }
 """Pages whose commands and examples are run together, one after another, and by which file of tests/."""
 
-NOT_RUN = 5
-"""How many blocks say that they are not run. More than that wants a reason here as well."""
+NOT_RUN = 11
+"""How many blocks say that they are not run. More than that wants a reason here as well.
+
+Six are in coming-from.md: three are programs of other systems, three need what is being built.
+"""
 
 SHOWN = {"", "text", "console", "mermaid"}
 """Outputs, commands and pictures: other tests have them."""

@@ -6,14 +6,13 @@ import gc
 import logging
 import os
 import signal
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from functools import wraps
+from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from penstock.cli.jobs import names_text
 from penstock.cli.kit import groups
 from penstock.cli.kit.exit_codes import LEASE_LOST, WORK_FAILED, end_with
 from penstock.cli.kit.output import JsonFormatter, log_as_json, log_warnings, one_line
+from penstock.cli.supervisor import SourceFiles, Supervisor
 from penstock.client.database import Database
 from penstock.client.transports.base import Capabilities
 from penstock.client.wrappers.metering import Meter, Metering
@@ -41,15 +41,6 @@ from penstock.records.forks import for_handlers, not_in_children
 
 _LINE_CHARACTERS: Final = 300
 """Of the line about a job; all of it is in `penstock jobs show`."""
-_LOOK_SECONDS: Final = 0.1
-_RESTART_SECONDS: Final = 0.5
-"""Before a dead process is started again: a broken app must not keep the machine busy."""
-_KILL_SECONDS: Final = 5.0
-_PIPE_BYTES: Final = 65_536
-_ON_PURPOSE: Final = (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
-"""Signals by which somebody ends a process. SIGKILL may be the kernel's, when memory is short: that is a crash."""
-_ENDED: Final = (0, WORK_FAILED, LEASE_LOST)
-"""Exit codes of a worker that ended by itself, where it cannot say so (Windows). With any other code it has died."""
 
 
 def _refuse_database(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -92,6 +83,10 @@ def _says_its_end(run: Callable[..., None]) -> Callable[..., None]:
     help="Worker processes, each with its own threads, for work that needs the CPU. A dead one is started again.",
 )  # fmt: skip
 @click.option(
+    "--reload", is_flag=True,
+    help="Start again when a Python file below the current folder changes: for development.",
+)  # fmt: skip
+@click.option(
     "--queue",
     "queues",
     multiple=True,
@@ -103,10 +98,15 @@ def _says_its_end(run: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--until-empty", is_flag=True, help="Exit when no job is left: wait for retries and for jobs that are due later."
 )
+@click.option(
+    "--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+    help="Exit within so many seconds, the grace included: for what is run by a clock, or ended by one.",
+)  # fmt: skip
 @click.option("--supervisor", type=(int, int), hidden=True)
 @click.option(
-    "--grace", type=click.FloatRange(0), default=DEFAULT_GRACE_SECONDS, show_default=True, metavar="SECONDS",
-    help="How long running tasks may continue after Ctrl-C or SIGTERM.",
+    "--grace", type=click.FloatRange(0), metavar="SECONDS",
+    help="How long running tasks may continue after Ctrl-C or SIGTERM. "
+    f"[default: {DEFAULT_GRACE_SECONDS:g}; with --time-limit, a quarter of it at most]",
 )  # fmt: skip
 @click.option(
     "--idle", type=click.FloatRange(0.02, 60), default=DEFAULT_IDLE_SECONDS, show_default=True, metavar="SECONDS",
@@ -128,11 +128,13 @@ def command(
     app: str,
     concurrency: int,
     processes: int,
+    reload: bool,
     queues: tuple[str, ...],
     burst: bool,
     until_empty: bool,
+    time_limit: float | None,
     supervisor: tuple[int, int] | None,
-    grace: float,
+    grace: float | None,
     idle: float,
     metrics_port: int | None,
     log_format: str,
@@ -148,16 +150,39 @@ def command(
       penstock worker reports:app --processes 2   work that needs the CPU
       penstock worker reports:app --burst         until no job is due
       penstock worker reports:app --metrics-port 9400 --log-format json
+      penstock worker reports:app --reload        while you write it
 
     Ctrl-C (or SIGTERM) stops it calmly: running tasks finish, or are requeued at their next report, async tasks at
     their await. A second one
     stops it at once; other workers of the machine then take its jobs at once, others when their leases have expired.
     """
+    if reload and (burst or until_empty or time_limit is not None):
+        raise click.UsageError("--reload is for a worker that goes on: leave out --burst, --until-empty, --time-limit.")
+    grace_seconds = DEFAULT_GRACE_SECONDS if grace is None else grace
+    if reload:  # this process does not import the app, which may be broken until its next change
+        end_with(
+            Supervisor(
+                sys.argv[1:],
+                processes,
+                grace_seconds,
+                sources=SourceFiles(Path.cwd()),
+                metrics_port=metrics_port,
+            ).run()
+        )
+        return
     loaded = load_app(app)
     (log_as_json if log_format == "json" else log_warnings)()
     if processes > 1:
         registry = WorkerRegistry(loaded.store.db, loaded.store.layout)
-        end_with(Supervisor(sys.argv[1:], processes, grace, registry.report_killed, metrics_port=metrics_port).run())
+        end_with(
+            Supervisor(
+                sys.argv[1:],
+                processes,
+                grace_seconds,
+                on_killed=registry.report_killed,
+                metrics_port=metrics_port,
+            ).run()
+        )
         return
     metrics = None if metrics_port is None else _metrics_of(loaded, queues)
     worker = Worker(
@@ -170,6 +195,7 @@ def command(
         idle_seconds=idle,
         on_end=(lambda job, how: None) if quiet else _print_json_end if as_json else _END_LINES[log_format],
         metrics=metrics,
+        time_limit_seconds=time_limit,
     )
     stop_on_signals(worker)
     if supervisor is not None:
@@ -283,127 +309,3 @@ def _stop_without(supervisor: int) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=wait, name="penstock-supervisor", daemon=True).start()
-
-
-class Supervisor:
-    """Runs `penstock` with the same arguments in several processes. One that dies is started again, signals reach
-    them all, and they stop when this process ends, even if it is killed.
-
-    One that has ended by itself says so; its exit code alone proves nothing, because a task can call `os._exit`.
-    """
-
-    def __init__(
-        self,
-        arguments: list[str],
-        processes: int,
-        grace_seconds: float,
-        on_killed: Callable[[int, str], None] = lambda pid, how: None,
-        *,
-        metrics_port: int | None = None,
-    ) -> None:
-        """`on_killed` is told of a process that was killed on purpose, and how: that is no crash of its jobs.
-
-        With a `metrics_port`, the first process serves its metrics there, and each other one on the next; one that is
-        started again has the port of the one before.
-        """
-        # Nothing is ever written to it. The kernel closes the end that only this process has, when it ends.
-        ends: tuple[int, ...] = os.pipe() if os.name == "posix" else ()
-        # To this one, a process that has ended by itself writes its pid.
-        reports: tuple[int, ...] = os.pipe() if os.name == "posix" else ()
-        self._inherited = (*ends[:1], *reports[1:])
-        self._reports = reports[0] if reports else None
-        if self._reports is not None:
-            os.set_blocking(self._reports, False)
-        told = ["--supervisor", *map(str, self._inherited)] if self._inherited else []
-        self._command = [sys.executable, "-m", "penstock", *_without_processes(arguments), *told]
-        self._processes = processes
-        self._grace_seconds = grace_seconds
-        self._children: list[subprocess.Popen[bytes]] = []
-        self._metrics_port = metrics_port
-        self._places: dict[int, int] = {}
-        """Which of the processes each is, by its pid."""
-        self._codes: list[int] = []
-        self._on_killed = on_killed
-        self._stopping = False
-        self._said: set[int] = set()
-
-    def run(self) -> int:
-        """Runs until they have ended (burst) or a signal comes. Returns the highest of their exit codes."""
-        signal.signal(signal.SIGINT, self._stop)
-        signal.signal(signal.SIGTERM, self._stop)
-        self._children = [self._start(place) for place in range(self._processes)]
-        try:
-            while self._children and not self._stopping:
-                time.sleep(_LOOK_SECONDS)
-                self._replace_dead()
-        finally:
-            self._end()
-        return max(self._codes, default=0)
-
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        self._stopping = True
-
-    def _start(self, place: int) -> subprocess.Popen[bytes]:
-        port = self._metrics_port
-        own = [] if not port else ["--metrics-port", str(port + place)]  # of two, the last one counts
-        # A group of its own: Ctrl-C reaches this process, which then tells its children once.
-        child = subprocess.Popen([*self._command, *own], start_new_session=True, pass_fds=self._inherited)  # noqa: S603
-        self._places[child.pid] = place
-        return child
-
-    def _replace_dead(self) -> None:
-        for child in [child for child in self._children if child.poll() is not None]:
-            self._children.remove(child)
-            place = self._places.pop(child.pid)
-            if self._ended_by_itself(child):
-                self._codes.append(max(child.returncode, 0))
-                continue
-            if -child.returncode in _ON_PURPOSE:
-                self._report_killed(child.pid, f"ended by {signal.Signals(-child.returncode).name}")
-            if not self._stopping:
-                click.echo(f"A worker process has ended with {child.returncode}; another one is started.", err=True)
-                time.sleep(_RESTART_SECONDS)
-                self._children.append(self._start(place))
-
-    def _ended_by_itself(self, child: subprocess.Popen[bytes]) -> bool:
-        """Whether it has said so, as the last thing that it did."""
-        if self._reports is None:
-            return child.returncode in _ENDED
-        with suppress(BlockingIOError):
-            self._said |= set(map(int, os.read(self._reports, _PIPE_BYTES).split()))
-        if child.pid not in self._said:
-            return False
-        self._said.remove(child.pid)  # another process may have this number later
-        return True
-
-    def _end(self) -> None:
-        for child in self._children:
-            child.terminate()
-        end = time.monotonic() + self._grace_seconds + _KILL_SECONDS
-        for child in self._children:
-            try:
-                child.wait(max(0.0, end - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                self._report_killed(child.pid, "killed by its supervisor, because it did not stop in time")
-                child.kill()
-                child.wait()
-            self._codes.append(max(child.returncode, 0))
-
-    def _report_killed(self, pid: int, how: str) -> None:
-        try:
-            self._on_killed(pid, how)
-        except PenstockError as error:  # its jobs are suspects then, and run alone
-            click.echo(f"How a worker process was killed could not be stored: {error}", err=True)
-
-
-def _without_processes(arguments: list[str]) -> list[str]:
-    kept: list[str] = []
-    skip = False
-    for argument in arguments:
-        if skip:
-            skip = False
-        elif argument == "--processes":
-            skip = True
-        elif not argument.startswith("--processes="):
-            kept.append(argument)
-    return kept

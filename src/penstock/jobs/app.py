@@ -54,7 +54,7 @@ from penstock.jobs.tasks import Task, TaskSettings, named_task
 from penstock.jobs.webhooks import DELIVERY_SETTINGS, SECRET_VARIABLE, WEBHOOK_TASK, Webhooks
 from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.retry import RetryPolicy
-from penstock.user_modules import load_attribute
+from penstock.user_modules import import_task_modules, load_attribute
 from penstock.webhooks import parse_target
 
 P = ParamSpec("P")
@@ -81,15 +81,19 @@ class App:
         codec: Codec | Sequence[Codec] | None = None,
         webhook_secret: str | Sequence[str] | None = None,
         allow_private_webhooks: bool = False,
+        discover: str | Iterable[str] = (),
     ) -> None:
         """`codec`: compresses and encrypts what jobs store (penstock.codecs); several, in the order of writing.
 
         `webhook_secret` signs the webhooks of the jobs' ends; it may be in PENSTOCK_WEBHOOK_SECRET. Several are all
         signed with: the new one and the old one, while receivers change. `allow_private_webhooks` lets them go to
         private and loopback addresses too.
+
+        `discover` names packages: a worker imports the modules named `tasks` in them before it starts.
         """
         self._url = url
         self._codecs = CodecChain(codec)
+        self._discover = (discover,) if isinstance(discover, str) else tuple(discover)
         self._files = files
         self._layout = layout or CollectionLayout(table, shards=shards)
         self._keep_seconds = keep_seconds
@@ -276,6 +280,13 @@ class App:
     def hooks_of(self, task: Task[Any, Any]) -> Hooks:
         """All that run for a task: the app's, then its own."""
         return task.settings.hooks if task.settings.is_internal else self.hooks | task.settings.hooks
+
+    def import_tasks(self) -> list[str]:
+        """Imports the modules named `tasks` in the packages of `discover`; their names. A worker calls it.
+
+        Raises PenstockError, with its name, for one that cannot be imported.
+        """
+        return [name for package in self._discover for name in import_task_modules(package)]
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
 

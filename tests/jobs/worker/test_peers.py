@@ -14,8 +14,8 @@ import pytest
 from worker_worlds import work
 
 import penstock
-from penstock.cli import worker as supervisor_module
-from penstock.cli.worker import Supervisor
+from penstock.cli import supervisor as supervisor_module
+from penstock.cli.supervisor import Supervisor
 from penstock.client.database import Database
 from penstock.client.transports.base import Capabilities
 from penstock.jobs.explain import explain, gather
@@ -36,6 +36,7 @@ from penstock.jobs.worker.registry import (
 from penstock.jobs.worker.worker import Worker
 from penstock.leases import Lease
 from penstock.processes import has_ended, this_process
+from penstock.retry import Backoff
 
 NOW = 1_900_000_000.0
 LEASE = Lease("w1", 1, NOW + 30, 30.0)
@@ -317,13 +318,13 @@ def test_a_supervisor_reports_who_was_ended_on_purpose(
     end: str, how: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reports: list[str] = []
-    monkeypatch.setattr(supervisor_module, "_RESTART_SECONDS", 0.0)
+    monkeypatch.setattr(supervisor_module, "_RESTART", Backoff(0.0))
     supervisor = Supervisor([], 1, 0.0, on_killed=lambda pid, how: reports.append(how))
     monkeypatch.setattr(supervisor, "_start", lambda: subprocess.Popen([sys.executable, "-c", ""]))
     child = subprocess.Popen([sys.executable, "-c", f"import os, signal; {end}"])
     child.wait()
     supervisor._children = [child]
-    supervisor._replace_dead()
+    supervisor._replace_dead(time.monotonic())
     (following,) = supervisor._children
     following.wait()
     assert reports == how

@@ -67,6 +67,7 @@ OF_APPS: Final = {
     "AsyncResult": "app.get(job_id) reads a job, app.result(job_id) waits for what its task returned",
     "actor": "@app.task() makes a function a task",
     "add_periodic_task": "@app.task(cron='30 6 * * *') schedules a task",
+    "autodiscover_tasks": "App(…, discover='myproject'): a worker imports the modules named tasks in it",
     "conf": "options are given to App(…), @app.task(…) and Worker(…)",
     "control": "app.cancel(job_id) cancels a job; app.jobs.pause('default') pauses a queue",
     "cron": "@app.task(cron='30 6 * * *') schedules a task",

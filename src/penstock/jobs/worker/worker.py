@@ -12,6 +12,7 @@ A. A database that is away stops nothing: what the worker itself asks of it wait
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import threading
 import time
@@ -61,6 +62,9 @@ MOST_CONCURRENCY: Final = 1_000
 DEFAULT_GRACE_SECONDS: Final = 30.0
 _FREE_THREADS: Final = 16
 """A worker begins with so many, or as many as its concurrency. Further ones are made as tasks take them."""
+_GRACE_PART: Final = 0.25
+_END_PART: Final = 0.1
+"""Of a worker's time limit: the most that its grace takes by default, and the most that its last writes take."""
 _TROUBLE_SECONDS: Final = 1.0
 _LAST_WRITES_SECONDS: Final = 5.0
 """How long a worker that ends tries to tell the database."""
@@ -82,7 +86,8 @@ class Worker:
     """Attempts an app's jobs in threads of this process, and `async def` tasks on an event loop, until it is stopped.
 
     With `burst`, until no job is due; with `until_empty`, also those that are due later, or that a worker which may
-    have died still holds.
+    have died still holds. With `time_limit_seconds`, counted from here, it stops by itself in time: `run` returns
+    within the limit, and the grace (a quarter of it at most, unless it is given) is part of it.
     """
 
     def __init__(
@@ -93,20 +98,24 @@ class Worker:
         concurrency: int = DEFAULT_CONCURRENCY,
         burst: bool = False,
         until_empty: bool = False,
-        grace_seconds: float = DEFAULT_GRACE_SECONDS,
+        grace_seconds: float | None = None,
         idle_seconds: float = DEFAULT_IDLE_SECONDS,
+        time_limit_seconds: float | None = None,
         name: str | None = None,
         on_end: Callable[[Job, str], None] = lambda job, how: None,
         metrics: WorkerMetrics | None = None,
     ) -> None:
         if not 1 <= concurrency <= MOST_CONCURRENCY:
             raise PenstockError(f"concurrency is 1 to {MOST_CONCURRENCY:,}, not {concurrency}.")
+        app.import_tasks()
         if not app.tasks:
             raise PenstockError("The app has no task: nothing could be run. Decorate a function with @app.task().")
         self.app = app
         self.name = name or new_owner()
+        self._grace_seconds, stops_after = _stop_times(grace_seconds, time_limit_seconds)
+        self._stops_at = None if stops_after is None else time.monotonic() + stops_after
         if not burst:
-            _await_database(app)
+            _await_database(app, self._stops_at)
         # On the engine of this process, threads that write at once only take the interpreter from each other, at every
         # step of every statement: one at a time, each job costs half as much.
         one_at_a_time = app.store.db.capabilities.parallel_calls == 1
@@ -141,7 +150,6 @@ class Worker:
         self._queues = queues
         self._concurrency = concurrency
         self._burst = burst
-        self._grace_seconds = grace_seconds
         self._started_at = self._store.clock.now()
         self._process = ""
         self._heartbeat = Heartbeat(
@@ -184,6 +192,7 @@ class Worker:
         self._store.rates.task_rates = {name: task.rate for name, task in self.app.tasks.items() if task.rate}
         add_to_handlers()
         self._process = this_process()
+        timer = self._start_timer()
         self._sign_on()
         unlisten = self.app.when_enqueued(self.fetcher.wake)
         wake_up = WakeUp(self._store.db, self.fetcher)
@@ -198,6 +207,7 @@ class Worker:
                 self._stopping.wait(0.1)
             self._wind_down()
         finally:
+            timer.cancel()
             self.fetcher.stop(at_once=True)
             unlisten()
             wake_up.stop()
@@ -208,6 +218,15 @@ class Worker:
         if self._lost:
             raise DatabaseLost(self._lost)
         return self.counts
+
+    def _start_timer(self) -> threading.Timer:
+        """Stops the worker when its own time limit says so."""
+        left = math.inf if self._stops_at is None else self._stops_at - time.monotonic()
+        timer = threading.Timer(max(0.0, left), self.stop, ["its worker's time is nearly up"])
+        if self._stops_at is not None:
+            timer.daemon = True
+            timer.start()
+        return timer
 
     def _sign_on(self) -> None:
         """Tries until the database can be asked, and until nobody else has the name."""
@@ -581,14 +600,29 @@ class Worker:
                 self._threads = [thread if one is stuck else one for one in self._threads]
 
 
-def _await_database(app: App) -> None:
+def _stop_times(grace_seconds: float | None, time_limit_seconds: float | None) -> tuple[float, float | None]:
+    """The grace, and after how long a worker with that time limit stops. Raises PenstockError."""
+    limit = time_limit_seconds
+    if limit is None:
+        return DEFAULT_GRACE_SECONDS if grace_seconds is None else grace_seconds, None
+    grace = min(DEFAULT_GRACE_SECONDS, _GRACE_PART * limit) if grace_seconds is None else grace_seconds
+    stops_after = limit - grace - min(_LAST_WRITES_SECONDS, _END_PART * limit)
+    if not stops_after > 0:
+        raise PenstockError(
+            f"time_limit_seconds={limit:g} leaves no time for work beside grace_seconds={grace:g}: give it more than "
+            f"the grace, or leave grace_seconds out."
+        )
+    return grace, stops_after
+
+
+def _await_database(app: App, until: float | None) -> None:
     """Waits until the app's database answers. A worker is often started beside it, and must not be started in order."""
     outage, failures = Outage(_LOG), 0
     while True:
         try:
             app.store  # noqa: B018 - it is opened here
         except PenstockError as error:
-            if not is_outage(error):
+            if not is_outage(error) or (until is not None and time.monotonic() >= until):
                 raise
             failures += 1
             outage.note(error)
