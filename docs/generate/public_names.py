@@ -48,7 +48,8 @@ PAGES = (
         "The guide: [your first job](../first-job.md), [the life of a job](../life-of-a-job.md), "
         "[when a worker dies](../when-a-worker-dies.md), "
         "[when the database goes away](../when-the-database-goes-away.md), "
-        "[enqueue in a transaction](../enqueue-in-a-transaction.md), [hooks](../hooks.md), [webhooks](../webhooks.md), [on AWS](../on-aws.md).",
+        "[enqueue in a transaction](../enqueue-in-a-transaction.md), [hooks](../hooks.md), "
+        "[webhooks](../webhooks.md), [on AWS](../on-aws.md).",
         (
             "penstock:App",
             "penstock:JobContext",
