@@ -40,6 +40,7 @@ system's own variables are read, then `PENSTOCK_DB`; some commands then take the
 |---|---|
 | `PENSTOCK_DB` | the database |
 | `PENSTOCK_FILES` | where files are: a folder, or `s3://bucket/prefix` |
+| `PENSTOCK_WEBHOOK_SECRET` | signs the [webhooks](../webhooks.md) of jobs |
 | `PENSTOCK_JOBS_TABLE` | the table of jobs |
 | `PENSTOCK_ENVIRONMENT` | `--env` of `penstock tables` |
 | `PENSTOCK_MAX_WAIT` | `--max-wait` of `penstock tables` |

@@ -47,7 +47,9 @@ PAGES = (
         "Jobs",
         "The guide: [your first job](../first-job.md), [the life of a job](../life-of-a-job.md), "
         "[when a worker dies](../when-a-worker-dies.md), "
-        "[when the database goes away](../when-the-database-goes-away.md), [on AWS](../on-aws.md).",
+        "[when the database goes away](../when-the-database-goes-away.md), "
+        "[enqueue in a transaction](../enqueue-in-a-transaction.md), [hooks](../hooks.md), "
+        "[webhooks](../webhooks.md), [on AWS](../on-aws.md).",
         (
             "penstock:App",
             "penstock:JobContext",
@@ -63,6 +65,8 @@ PAGES = (
             "penstock:State",
             "penstock.jobs.layouts.tables:jobs_table",
             "penstock.jobs.iam_policy:policy",
+            "penstock.client.tables.transactions:Transaction",
+            "penstock.webhooks:verify",
         ),
     ),
     Page(

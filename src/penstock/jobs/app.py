@@ -121,10 +121,10 @@ class App:
 
         self.tasks[WEBHOOK_TASK] = Task(WEBHOOK_TASK, deliver, DELIVERY_SETTINGS, self)
 
-    def _check_webhook(self, new: NewJob) -> None:
-        if new.webhook is not None and not self._webhooks.secrets:
+    def _check_webhook(self, webhook: str | None) -> None:
+        if webhook is not None and not self._webhooks.secrets:
             raise PenstockError(
-                f"{new.task} has a webhook, and nothing to sign it with: App(webhook_secret=…), or {SECRET_VARIABLE}."
+                f"The app has nothing to sign webhooks with: App(webhook_secret=…), or {SECRET_VARIABLE}."
             )
 
     # ── tasks ────────────────────────────────────────────────────────────────────────────────────
@@ -192,6 +192,7 @@ class App:
         policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
         if webhook is not None:
             parse_target(webhook)
+            self._check_webhook(webhook)
         given = {"before": before, "after": after, "middleware": middleware}
         settings = TaskSettings(
             queue,
@@ -208,6 +209,18 @@ class App:
             webhook=webhook,
         )
         defaults = TaskDefaults(unique_key, concurrency_key, max_concurrent, rate, rate_key, tenant)
+        self._check_kept(lease_seconds)
+
+        def register(function: Callable[..., Any], names: Mapping[str, Any]) -> Task[Any, Any]:
+            task: Task[Any, Any] = Task(name or function.__name__, function, settings, self, names, secret, defaults)
+            schedule = None
+            if cron is not None:
+                schedule = Schedule.parse(task.name, cron, timezone, arguments=cron_args, overlaps=cron_overlap)
+            return self._register(task, schedule)
+
+        return _Decorator(register)
+
+    def _check_kept(self, lease_seconds: float) -> None:
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
         if self._keep_seconds < _LEASES_KEPT * lease_seconds:
             raise PenstockError(
@@ -215,18 +228,14 @@ class App:
                 "would expire while it runs. Keep jobs for longer, or give the task a shorter lease."
             )
 
-        def register(function: Callable[..., Any], names: Mapping[str, Any]) -> Task[Any, Any]:
-            task: Task[Any, Any] = Task(name or function.__name__, function, settings, self, names, secret, defaults)
-            if task.name in self.tasks:
-                raise PenstockError(f"There are two tasks named {task.name}: give one of them another name.")
-            if cron is not None:
-                schedule = Schedule.parse(task.name, cron, timezone, arguments=cron_args, overlaps=cron_overlap)
-                _check_arguments(task, schedule)
-                self.schedules.declared[task.name] = schedule
-            self.tasks[task.name] = task
-            return task
-
-        return _Decorator(register)
+    def _register(self, task: Task[Any, Any], schedule: Schedule | None) -> Task[Any, Any]:
+        if task.name in self.tasks:
+            raise PenstockError(f"There are two tasks named {task.name}: give one of them another name.")
+        if schedule is not None:
+            _check_arguments(task, schedule)
+            self.schedules.declared[task.name] = schedule
+        self.tasks[task.name] = task
+        return task
 
     def task_named(self, name: str) -> Task[..., Any]:
         """The task of that name: this app's, or else one of another program that works on the same database.
@@ -305,7 +314,7 @@ class App:
 
     def enqueue_new(self, new: NewJob) -> Job:
         """Makes a job: `task.enqueue` is how to call it."""
-        self._check_webhook(new)
+        self._check_webhook(new.webhook)
         if tracing.is_loaded() and not new.traceparent:
             with tracing.enqueue_span(new) as traceparent:
                 new = replace(new, traceparent=traceparent)
@@ -318,7 +327,7 @@ class App:
     def enqueue_all_new(self, news: list[NewJob]) -> list[Job]:
         """Makes jobs, all or none: `task.enqueue_many` is how to call it."""
         for new in news:
-            self._check_webhook(new)
+            self._check_webhook(new.webhook)
         if tracing.is_loaded() and news:
             with tracing.enqueue_span(news[0], len(news)) as traceparent:
                 created = self.store.create_all([replace(new, traceparent=traceparent) for new in news])
@@ -329,7 +338,7 @@ class App:
 
     def join_transaction(self, database: Database, new: NewJob) -> JobInTransaction:
         """Makes a job with a transaction of the same database: `t.enqueue(task, …)` is how to call it."""
-        self._check_webhook(new)
+        self._check_webhook(new.webhook)
         store = self.store
         if not database.is_same(store.db):
             raise PenstockError(

@@ -373,8 +373,10 @@ def test_a_webhook_without_a_secret_or_with_a_bad_url_is_refused(receiver: Recei
 
         hooked = quick.options(webhook=receiver.url)
         for enqueue in (hooked.enqueue, lambda: hooked.enqueue_many([{}])):
-            with pytest.raises(penstock.PenstockError, match="nothing to sign it with"):
+            with pytest.raises(penstock.PenstockError, match="nothing to sign webhooks with"):
                 enqueue()
+        with pytest.raises(penstock.PenstockError, match="nothing to sign webhooks with"):
+            app.task(webhook=receiver.url)
         with pytest.raises(BadWebhook, match="begins with https"):
             app.task(webhook="ftp://example.com/")
         with pytest.raises(BadWebhook):

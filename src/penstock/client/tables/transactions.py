@@ -113,6 +113,7 @@ class Actions:
         names: Names = None,
         values: Values = None,
     ) -> None:
+        """Writes an item, in place of one with its key; the transaction happens only if that one meets `if_`."""
         self.actions.append(table.put_action(item, if_=if_, names=names, values=values))
 
     def update(
@@ -129,6 +130,7 @@ class Actions:
         names: Names = None,
         values: Values = None,
     ) -> None:
+        """Changes an item, or makes it; the transaction happens only if it meets `if_`."""
         self.actions.append(
             table.update_action(
                 key,
@@ -146,6 +148,7 @@ class Actions:
     def delete(
         self, table: TableActions, key: Key, *, if_: Where = None, names: Names = None, values: Values = None
     ) -> None:
+        """Deletes an item, if it is there; the transaction happens only if it meets `if_`."""
         self.actions.append(table.delete_action(key, if_=if_, names=names, values=values))
 
     def check(self, table: TableActions, key: Key, *, if_: Where, names: Names = None, values: Values = None) -> None:
