@@ -74,8 +74,9 @@ class IndexInfo:
 
     @cached_property
     def held_in_keys(self) -> Callable[[bytes, bytes], tuple[Item, int]] | None:
-        """What the index holds of an item, and its size, given the key of its row and the item's; None where they do not tell it.
+        """What the index holds of an item, and its size, given the key of its row and the item's.
 
+        None where they do not tell it.
         An index of nothing but keys, all of them texts, is read without its items.
         """
         names = self.text_names

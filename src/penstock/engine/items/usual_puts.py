@@ -86,7 +86,9 @@ class UsualPut:
                 _move_index_rows(execute, plan.indexes, old, item, key, tail)
         ttl = plan.ttl_name
         if ttl is not None and old.get(ttl) != item.get(ttl):
-            expiry_rows.move(context, plan.ttl_storage, key, expiry_rows.expiry(old, ttl), expiry_rows.expiry(item, ttl))
+            expiry_rows.move(
+                context, plan.ttl_storage, key, expiry_rows.expiry(old, ttl), expiry_rows.expiry(item, ttl)
+            )
         return DONE
 
     def _old_item(self, context: OperationContext, plan: PutPlan, key: bytes) -> Item:
@@ -146,7 +148,9 @@ def _move_index_rows(
 ) -> None:
     for index in indexes:
         hash_name, range_name = index.text_names or ("", None)
-        if old.get(hash_name) == new.get(hash_name) and (range_name is None or old.get(range_name) == new.get(range_name)):
+        if old.get(hash_name) == new.get(hash_name) and (
+            range_name is None or old.get(range_name) == new.get(range_name)
+        ):
             continue
         before, after = index_start(index, old), index_start(index, new)
         if before == after:

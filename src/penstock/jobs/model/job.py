@@ -265,7 +265,7 @@ class _Ids:
         self._at = -1
         self._start = ""
         self._last = 0
-        self._steps = random.Random(secrets.randbits(64))  # noqa: S311 - no id is a secret; the system is asked once
+        self._steps = random.Random(secrets.randbits(64))  # no id is a secret, and the system is asked once
 
     def next(self, at: int) -> str:
         with self._lock:
