@@ -14,8 +14,6 @@ from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
-from itertools import compress, repeat
-from operator import contains, itemgetter, not_
 from typing import Any
 
 from penstock.errors import SerializationException, ValidationException
@@ -55,8 +53,6 @@ def check_item(item: Item) -> tuple[Item, int]:
     """The item with its values normalised, and its size in bytes."""
     if "" in item:
         raise RefusedValue(_EMPTY_NAME)
-    if len(item) >= _MANY and set(map(len, item.values())) == _ONE_TYPE:
-        return _check_many(item)
     texts = [*item]  # names, and values that are texts: measured together
     size = 0
     changed: Item | None = None
@@ -70,7 +66,12 @@ def check_item(item: Item) -> tuple[Item, int]:
                 if number == value["N"]:
                     size += number_bytes
                     continue
-        checked, value_bytes = _check_member(item, value)
+        try:
+            checked, value_bytes = _check(value, 0)
+        except ValidationException as error:
+            if error.message == _EMPTY_NAME:
+                _refuse_deep(item)  # inside a value, an empty name is told after any nesting
+            raise
         size += value_bytes
         if size > REQUEST_BYTES:
             raise TooLarge(_TOO_LARGE)
@@ -78,53 +79,10 @@ def check_item(item: Item) -> tuple[Item, int]:
             if changed is None:
                 changed = dict(item)
             changed[name] = checked
-    return (item if changed is None else changed), _with_texts(item, texts, size)
-
-
-_MANY = 8
-_ONE_TYPE = {1}
-_text_of = itemgetter("S")
-
-
-def _check_many(item: Item) -> tuple[Item, int]:
-    """The same for many values of one type each: of the texts, nothing is looked at here but their type's name."""
-    values = item.values()
-    are_texts = [*map(contains, values, repeat("S"))]
-    texts = [*item, *map(_text_of, compress(values, are_texts))]
-    size = 0
-    changed: Item | None = None
-    for name, value in compress(item.items(), map(not_, are_texts)):
-        if "N" in value:
-            number, value_bytes = measure_number(value["N"])
-            checked = value if number == value["N"] else {"N": number}
-        else:
-            checked, value_bytes = _check_member(item, value)
-        size += value_bytes
-        if size > REQUEST_BYTES:
-            raise TooLarge(_TOO_LARGE)
-        if checked is not value:
-            if changed is None:
-                changed = dict(item)
-            changed[name] = checked
-    return (item if changed is None else changed), _with_texts(item, texts, size)
-
-
-def _check_member(item: Item, value: AttributeValue) -> tuple[AttributeValue, int]:
-    """One of the item's values, normalised and measured."""
-    try:
-        return _check(value, 0)
-    except ValidationException as error:
-        if error.message == _EMPTY_NAME:
-            _refuse_deep(item)  # inside a value, an empty name is told after any nesting
-        raise
-
-
-def _with_texts(item: Item, texts: list[str], size: int) -> int:
-    """The item's size, given its names and texts and what the rest of it counts for."""
     size += _text_bytes("".join(texts))
     if size > ATTRIBUTE_NAME_BYTES:
         check_names(item)
-    return size
+    return (item if changed is None else changed), size
 
 
 def refuse_copies(item: Item) -> None:

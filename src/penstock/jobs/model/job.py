@@ -342,7 +342,7 @@ def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
     run_at = now if new.run_at is None else new.run_at
     if new.delay_seconds is not None:
         run_at = now + new.delay_seconds
-    fields = {
+    fields: dict[str, Any] = {
         **_DEFAULTS,
         "id": new.id or (new_id(now) if new.idempotency_key is None else _id_of_key(new)),
         "task": new.task,
