@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.errors import ValidationException
 from penstock.wire import limits, numbers
-from penstock.wire.values import AttributeValue, Item, binary, type_of
+from penstock.wire.values import AttributeValue, Item, binary, item_size, type_of
 
 if TYPE_CHECKING:
     from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo
@@ -101,6 +101,17 @@ def text_partition(text: str) -> bytes:
 def partition_of_text(text: str) -> bytes:
     """The same, remembered, because an index has few partitions that are written to at a time."""
     return text_partition(text)
+
+
+@lru_cache(maxsize=1024)
+def text_keys(hashed: str, ranged: str) -> tuple[bytes, bytes]:
+    """The row key of a primary key of texts, and what the keys of the item's rows in indexes end with.
+
+    Remembered, because an item is often written a few times in a row. `ranged` is empty where the key has one part.
+    """
+    tail = ranged.encode()
+    key = text_partition(hashed) + tail
+    return key, _md5(_SALT + hashed.encode() + tail).digest()[:TIE_BYTES] + key
 
 
 def partition_of_many(values: list[AttributeValue]) -> bytes:
@@ -227,21 +238,29 @@ def index_tail(table_key: tuple[KeyAttribute, ...], item: Item, row_key: bytes) 
     return tie([item[part.name] for part in table_key]) + row_key
 
 
-def reader_of_keys(own: tuple[str, str | None], of_table: list[str]) -> Callable[[bytes, bytes], Item]:
+def reader_of_keys(own: tuple[str, str | None], of_table: list[str]) -> Callable[[bytes, bytes], tuple[Item, int]]:
+    """What reads an item of nothing but keys, all of them texts, out of its row in an index; and the item's size."""
     (hashed, ranged), (table_hash, *table_range) = own, of_table
+    names = [hashed, *([] if ranged is None else [ranged]), *of_table]
+    names_bytes = sum(len(name.encode()) for name in names) if len({*names}) == len(names) else None
+    before_texts = HASH_BYTES + LENGTH_BYTES
 
-    def read(key: bytes, item_key: bytes) -> Item:
+    def read(key: bytes, item_key: bytes) -> tuple[Item, int]:
         text, end = partition_text(key)
         item: Item = {hashed: {"S": text}}
+        size = end - before_texts
         if ranged is not None:
             # Two zeros end it; the tie and the item's key follow.
-            sort = key[end : len(key) - len(item_key) - TIE_BYTES - 2]
-            item[ranged] = {"S": unescape(sort).decode()}
+            sort = unescape(key[end : len(key) - len(item_key) - TIE_BYTES - 2])
+            item[ranged] = {"S": sort.decode()}
+            size += len(sort)
         text, end = partition_text(item_key)
         item[table_hash] = {"S": text}
         if table_range:
             item[table_range[0]] = {"S": item_key[end:].decode()}
-        return item
+        if names_bytes is None:  # an attribute of both keys is there once
+            return item, item_size(item)
+        return item, size + len(item_key) - before_texts + names_bytes
 
     return read
 

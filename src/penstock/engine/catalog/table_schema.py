@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.engine.catalog import row_keys
 from penstock.engine.settings import Scope
@@ -73,9 +73,10 @@ class IndexInfo:
         return self.hash[0].name, self.range[0].name if self.range else None
 
     @cached_property
-    def held_in_keys(self) -> Callable[[bytes, bytes], Item] | None:
-        """What the index holds of an item, given the key of its row and the item's; None where they do not tell it.
+    def held_in_keys(self) -> Callable[[bytes, bytes], tuple[Item, int]] | None:
+        """What the index holds of an item, and its size, given the key of its row and the item's.
 
+        None where they do not tell it.
         An index of nothing but keys, all of them texts, is read without its items.
         """
         names = self.text_names
@@ -103,6 +104,20 @@ class IndexInfo:
         if wanted is None:
             return item
         return {name: value for name, value in item.items() if name in wanted}
+
+
+class PutPlan(NamedTuple):
+    """What a put to a table needs of it, where its key and its indexes' keys are texts."""
+
+    hash_name: str
+    range_name: str | None
+    sql_get: str
+    sql_put: str
+    sql_insert: str
+    indexes: tuple[IndexInfo, ...]
+    index_names: tuple[str, ...]
+    ttl_name: str | None
+    ttl_storage: str
 
 
 @dataclass(frozen=True)
@@ -139,6 +154,26 @@ class TableInfo:
         if "unsettled" in self.record or any(part.kind != "S" for part in self.key):
             return None
         return self.sql_get, self.hash.name, None if self.range is None else self.range.name
+
+    @cached_property
+    def put_plan(self) -> PutPlan | None:
+        """None where a key is no text, changes are told to others, or the state changes."""
+        record = self.record
+        if self.plain_read is None or record.get("stream") or record.get("pitr"):
+            return None
+        if any(index.text_names is None for index in self.index_list):
+            return None
+        return PutPlan(
+            self.hash.name,
+            None if self.range is None else self.range.name,
+            self.sql_get,
+            self.sql_put,
+            self.sql_insert,
+            self.index_list,
+            tuple(self.index_kinds),
+            self.ttl_attribute,
+            f"{self.storage}_ttl",
+        )
 
     @cached_property
     def index_list(self) -> tuple[IndexInfo, ...]:

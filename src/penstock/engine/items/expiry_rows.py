@@ -94,16 +94,16 @@ def follow(context: OperationContext, change: Change, attribute: str) -> None:
     """Keeps the table's expiries in step with a change."""
     before = None if change.old is None else expiry(change.old, attribute)
     after = None if change.new is None else expiry(change.new, attribute)
-    if before == after:
-        return
-    storage = _storage(change.table)
+    if before != after:
+        move(context, _storage(change.table), change.key, before, after)
+
+
+def move(context: OperationContext, storage: str, key: bytes, before: int | None, after: int | None) -> None:
+    """Writes down that an item which ended at one time ends at another."""
     if before is not None:
-        context.db.execute(f"DELETE FROM {storage} WHERE at = ? AND key = ?", (before, change.key))  # noqa: S608
+        context.db.execute(f"DELETE FROM {storage} WHERE at = ? AND key = ?", (before, key))  # noqa: S608
     if after is not None and after >= context.now - LONGEST_PAST_SECONDS:
-        context.db.execute(
-            f"INSERT OR IGNORE INTO {storage} (at, key) VALUES (?, ?)",  # noqa: S608
-            (after, change.key),
-        )
+        context.db.execute(f"INSERT OR IGNORE INTO {storage} (at, key) VALUES (?, ?)", (after, key))  # noqa: S608
 
 
 def next_end(context: OperationContext, table: TableInfo) -> int | None:

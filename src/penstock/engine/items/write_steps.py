@@ -6,7 +6,8 @@
     write.decide()           the condition, and the item as it will be
     write.apply(context)     the change itself
 
-Below the steps is the one place where an item changes, and whatever is kept in step with it:
+Below the steps is the one place where an item changes, and whatever is kept in step with it (a usual PutItem does the
+same in one pass, usual_puts.py):
 
 1. The item, its index rows, its expiry, its stream record and its journal entry change in one transaction.
 2. An index row exists if and only if the item has a value for each of the index's key attributes.

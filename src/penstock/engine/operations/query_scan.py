@@ -622,12 +622,16 @@ def _read_items(context: OperationContext, walk: Walk, limit: int | None, wanted
 
 
 def _read_index_keys(
-    context: OperationContext, walk: Walk, index: IndexInfo, limit: int | None, read: Callable[[bytes, bytes], Item]
+    context: OperationContext,
+    walk: Walk,
+    index: IndexInfo,
+    limit: int | None,
+    read: Callable[[bytes, bytes], tuple[Item, int]],
 ) -> _LookedAt:
     source = f"SELECT r.key, r.item_key FROM {index.storage} r"  # noqa: S608
     for key, item_key in _rows(context, source, walk, limit):
-        item = read(key, item_key)
-        yield item, b"", item_size(item)
+        item, size = read(key, item_key)
+        yield item, b"", size
 
 
 def _take(page: Page, item: Item, project: Projector | None, count_only: bool) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, NoReturn, ParamSpec, TypeVar
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
+Class = TypeVar("Class")
 
 OPTIONS: Final = {
     "acks_late": "nothing: a job is always acknowledged after it has run",
@@ -102,3 +103,30 @@ def no_attribute(owner: object, name: str, hints: Mapping[str, str]) -> Attribut
     if hint is None:
         return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=owner)
     return AttributeError(f"{'An' if kind[0] in 'AEIOU' else 'A'} {kind} has no .{name} here: {hint}.")
+
+
+class _OtherWord:
+    """A word of other systems as an attribute of a class: to read it raises an error that names ours.
+
+    A `__getattr__` would do the same, and make every attribute of every instance slow to read.
+    """
+
+    def __init__(self, hints: Mapping[str, str], name: str) -> None:
+        self._hints = hints
+        self._name = name
+
+    def __get__(self, owner: object | None, kind: type) -> NoReturn:
+        if owner is None:
+            raise AttributeError(f"type object {kind.__name__!r} has no attribute {self._name!r}")
+        raise no_attribute(owner, self._name, self._hints)
+
+
+def with_other_words(hints: Mapping[str, str]) -> Callable[[type[Class]], type[Class]]:
+    """A class whose instances name our word to who asks for one of these."""
+
+    def add(kind: type[Class]) -> type[Class]:
+        for name in hints:
+            setattr(kind, name, _OtherWord(hints, name))
+        return kind
+
+    return add

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock.jobs.model.job import ANY_COMPLETED, Event, Job, JobError, Payload, Wait, waiting_parts
+from penstock.jobs.model.job import ANY_COMPLETED, Event, Job, JobError, Payload, Wait, job_of_fields, waiting_parts
 from penstock.jobs.model.state import TARGETS, BadTransition, State, target
 from penstock.leases import AbandonedLease, Lease, grant
 from penstock.stored_text import cut
@@ -49,9 +49,7 @@ Change = Callable[[Job], ChangedJob]
 
 def copy_with(job: Job, changes: Mapping[str, Any]) -> Job:
     """`dataclasses.replace` in a tenth of its time: every change of every job goes through here."""
-    changed = object.__new__(Job)
-    object.__setattr__(changed, "__dict__", {**job.__dict__, **changes})
-    return changed
+    return job_of_fields({**job.__dict__, **changes})
 
 
 def create(job: Job, args: Payload) -> ChangedJob:

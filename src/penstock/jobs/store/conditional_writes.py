@@ -40,6 +40,21 @@ class Guarded(Exception):
         self.item = item
 
 
+class _Process:
+    """This process's id, without a call of the system for each write."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        self.id = os.getpid()
+
+
+_PROCESS: Final = _Process()
+if hasattr(os, "register_at_fork"):  # there is no fork on Windows
+    os.register_at_fork(after_in_child=_PROCESS.begin)
+
+
 class _PreparedWrite(NamedTuple):
     """A write that has not been sent; `item` is the main record in it."""
 
@@ -192,7 +207,7 @@ class JobWriter:
         job = changed.job
         item = self._layout.main(job)
         # With the process in it: one that was forked has the same prefix and goes on with the same numbers.
-        item[WRITE_NAME] = {"S": f"{self._prefix}-{os.getpid()}-{next(self._numbers)}"}
+        item[WRITE_NAME] = {"S": f"{self._prefix}-{_PROCESS.id}-{next(self._numbers)}"}
         main = {
             "TableName": self._layout.table,
             "Item": item,
