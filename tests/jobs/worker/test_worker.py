@@ -13,8 +13,7 @@ import pytest
 from worker_worlds import AT_ONCE, ended, work
 
 import penstock
-from penstock.jobs.model.job import JobFailed
-from penstock.jobs.model.job import BadJob, Job
+from penstock.jobs.model.job import BadJob, Job, JobFailed
 from penstock.jobs.model.json_text import NotJson, from_json
 from penstock.jobs.model.state import State
 from penstock.jobs.worker.worker import Worker
