@@ -29,7 +29,12 @@ class Shop:
 
     def run(self, *command: str, check: bool = True) -> str:
         answer = subprocess.run(
-            [sys.executable, *command], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=120
+            [sys.executable, *command],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
         assert not check or answer.returncode == 0, answer.stderr
         return answer.stdout.strip()

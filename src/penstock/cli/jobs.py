@@ -546,7 +546,7 @@ def send(
     try:
         value = from_json(data)
     except ValueError as error:
-        hint = "Write '{\"by\": \"ada\"}', and text in quotes: '\"ada\"'."
+        hint = 'Write \'{"by": "ada"}\', and text in quotes: \'"ada"\'.'
         raise click.UsageError(f"{data[:100]!r} is no JSON: {error}. {hint}") from None
     with open_jobs(target, table, [job_id]) as jobs:
         send_to = lambda store, job_id: store.workflows.send(job_id, event, value, event_id=event_id)  # noqa: E731
