@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 from datetime import timedelta
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,10 @@ marker = Path(os.environ.get("ORDERS_MARKER", "died"))
 
 
 def dying(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         if where == "before":
             die()
-        value = function(*args)
+        value = function(*args, **kwargs)
         if where == "after":
             die()
         return value
@@ -41,5 +42,4 @@ def die() -> None:
 if what in ("charge", "refund", "mail"):
     setattr(orders, what, dying(getattr(orders, what)))
 elif what == "ship":
-    orders.book = dying(orders.book) if where == "before" else orders.book
-    orders.ship.function = dying_ship = lambda item, to, inner=orders.ship.function: dying(inner)(item, to)
+    orders.ship.function = wraps(orders.ship.function)(dying(orders.ship.function))
