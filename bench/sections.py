@@ -52,6 +52,7 @@ ALL = {
         Bench("jobs", "job systems: no-op jobs a second, and a worker that is killed"),
         Bench("processes", "one, two and four worker processes on one file: jobs a second, CPU a job"),
         Bench("wakeup", "how soon an idle worker starts a job of another process, and what waiting costs"),
+        Bench("sleepers", "a claim beside 100,000 sleeping jobs; 10,000 timers that are due at once"),
         Bench("kills", "2,000 jobs and 200 killed workers: a checker finds nothing lost", long=True),
         Bench("records", "records processed in parallel: efficiency, CPU, chunks, processes"),
         Bench("memory", "the memory of processing 10⁴ and 10⁶ records", "records", "run_memory", long=True),

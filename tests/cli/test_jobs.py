@@ -165,6 +165,40 @@ def test_jobs_are_cancelled_and_retried_by_name_and_by_choice(app: penstock.App)
     assert run("cancel").exit_code == 2
 
 
+def test_an_event_is_sent_and_refused_and_children_are_cancelled(app: penstock.App) -> None:
+    @app.task()
+    def part(ctx: penstock.JobContext) -> None:
+        ctx.wait_for("never")
+
+    @app.task()
+    def order(ctx: penstock.JobContext) -> object:
+        data = ctx.wait_for("approval", timeout=3600)
+        return ctx.gather([ctx.enqueue(part), ctx.enqueue(part)]) if data == "ship" else data
+
+    job, other = enqueue(app, "order"), enqueue(app, "order")
+    work(app)
+    assert "waits for the event 'approval'" in run("show", job).output
+    assert json.loads(run("show", job, "--json").output)["wait"].startswith("waits for the event 'approval' until")
+    for _ in range(2):
+        sent = run("send", job, "approval", '{"by": "ada"}', "--event-id", "1", "--json")
+        assert json.loads(sent.output) == [{"id": job, "state": "queued"}]
+    run("send", other, "approval", '"ship"')
+    work(app)
+    assert app.result(job) == {"by": "ada"}
+    refused = run("send", job, "approval")
+    assert (refused.exit_code, "is completed: the event 'approval' would never be taken" in refused.output) == (3, True)
+    assert run("send", "job_none", "approval").exit_code == 4
+    wrong = run("send", job, "approval", "{ada")
+    assert (wrong.exit_code, "is no JSON" in wrong.output) == (2, True)
+    children = [child.id for child in app.children(other)]
+    assert f"children     {', '.join(children)}" in run("show", other).output
+    assert f"parent       {other}" in run("show", children[0]).output
+    assert f"waits for 2 of 2 jobs: {children[0]}" in run("why", other).output
+    assert run("cancel", other, "--children").exit_code == 0
+    work(app)
+    assert {child.state for child in app.children(other)} == {State.CANCELLED}
+
+
 def test_why_says_what_a_job_waits_for(app: penstock.App) -> None:
     first = enqueue(app, "count", to=1)
     assert "no worker is running now" in run("why", first).stdout

@@ -28,6 +28,7 @@ LESS_OFTEN = [
     "boto3_client",
     "boto3_resource",
     "Task",
+    "JobSuspended",
 ]
 OPTIONS = ["RetryPolicy", "State", "JobLogFilter"]
 ERRORS = [
@@ -44,6 +45,8 @@ ERRORS = [
     "JobNotFound",
     "JobCancelled",
     "JobRequeued",
+    "RetryIn",
+    "WorkflowChanged",
     "LeaseLost",
     "BadTransition",
     "BadJob",

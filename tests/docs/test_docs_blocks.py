@@ -26,6 +26,7 @@ PLAYED_WHOLE = {
     "docs/moving-data.md": "tables/data/test_data_pages.py",
     "docs/rekey.md": "tables/data/test_data_pages.py",
     "docs/security-assistant.md": "systems/security_assistant/test_security_page.py",
+    "docs/workflows.md": "jobs/test_job_docs.py",
 }
 """Pages whose commands and examples are run together, one after another, and by which file of tests/."""
 

@@ -38,6 +38,22 @@ def shaky(ctx: penstock.JobContext, failures: int) -> int:
 
 
 @app.task(lease_seconds=1)
+def part(ctx: penstock.JobContext, number: int) -> int:
+    trace(f"{ctx.job.parent_id} part {number}")
+    return number
+
+
+@app.task(lease_seconds=1)
+def flow(ctx: penstock.JobContext, parts: int) -> list[object]:
+    """Sleeps, waits for an event, and has children."""
+    ctx.sleep(0.1)
+    word = ctx.wait_for("word", timeout=60)
+    numbers = ctx.gather(ctx.enqueue(part, number=number) for number in range(parts))
+    ctx.sleep(0.1)
+    return [word, numbers]
+
+
+@app.task(lease_seconds=1)
 def deadly(ctx: penstock.JobContext) -> None:
     os._exit(9)
 

@@ -99,6 +99,34 @@ def test_throttled_and_lost_answers_lose_no_job(lab: FaultLab) -> None:
     lab.check()
 
 
+def test_workflows_go_on_when_their_workers_are_killed(lab: FaultLab) -> None:
+    jobs = [tasks().flow.enqueue(parts=3) for _ in range(4)]
+    worker = lab.start(concurrency=4)
+    for number, job in enumerate(jobs):
+        time.sleep(0.2)
+        lab.app.send_event(job.id, "word", number)
+        worker.kill()
+        worker = lab.start(concurrency=4)
+    ended = lab.wait(*(job.id for job in jobs))
+    assert {job.state for job in ended} == {State.COMPLETED}
+    assert [lab.app.result(job.id) for job in jobs] == [[number, [0, 1, 2]] for number in range(4)]
+    assert all(len(list(lab.app.children(job.id))) == 3 for job in jobs)
+    lab.check()
+
+
+def test_throttled_and_lost_answers_make_no_child_twice_and_lose_no_event(lab: FaultLab) -> None:
+    jobs = [tasks().flow.enqueue(parts=3) for _ in range(4)]
+    faults = {"throttle": 0.05, "internal_error_after": 0.05, "reset_before": 0.03, "timeout_after": 0.03}
+    lab.start(faults=faults, seed=7, concurrency=4)
+    for job in jobs:
+        lab.app.send_event(job.id, "word", "go", event_id="1")
+    ended = lab.wait(*(job.id for job in jobs))
+    assert {job.state for job in ended} == {State.COMPLETED}
+    assert [lab.app.result(job.id) for job in jobs] == [["go", [0, 1, 2]]] * 4
+    assert {(job.sent, job.unread, job.child_count) for job in ended} == {(1, 0, 3)}
+    lab.check()
+
+
 @pytest.mark.parametrize("skew", [-0.05, 0.05])
 def test_clocks_that_differ_by_less_than_the_allowance_take_nothing_early(lab: FaultLab, skew: float) -> None:
     job = tasks().steady.enqueue(steps=12, seconds=0.3)  # longer than its lease of 3 s

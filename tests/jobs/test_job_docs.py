@@ -50,6 +50,21 @@ def _newest(folder: Path, penstock: list[str]) -> str:
     return run(folder, *penstock, "jobs", "list", "--limit", "1").split()[0]
 
 
+def test_the_workflow_runs_as_it_is_written(tmp_path: Path) -> None:
+    program, _loop, testing = blocks("workflows.md", "python")
+    (tmp_path / "orders.py").write_text(program)
+    (tmp_path / "test_orders.py").write_text(testing)
+    penstock = [sys.executable, "-m", "penstock"]
+    job = run(tmp_path, sys.executable, "orders.py").strip()
+    assert run(tmp_path, *penstock, "worker", "orders:app", "--burst", "--quiet") == "charged\n"
+    waits = f"{job} waits for the event 'approval', for another 2d 23h: `penstock jobs send {job} approval`.\n"
+    assert run(tmp_path, *penstock, "jobs", "why", job) == waits
+    assert run(tmp_path, *penstock, "jobs", "send", job, "approval", '{"by": "ada"}') == f"{job} queued\n"
+    run(tmp_path, *penstock, "worker", "orders:app", "--burst", "--quiet")
+    assert re.search(r"sleeps for another 29d 23h, until 20", run(tmp_path, *penstock, "jobs", "why", job))
+    assert run(tmp_path, sys.executable, "test_orders.py") == "charged\nmail to ada\n"
+
+
 def test_the_picture_of_the_states_is_made_from_their_table() -> None:
     assert blocks("life-of-a-job.md", "mermaid") == [diagram()]
 

@@ -542,11 +542,8 @@ def cancel(selection: Selection, reason: str, children: bool) -> None:
       penstock jobs cancel --state queued --task report --db reports.db --dry-run
     """
     states = (State.QUEUED, State.PROCESSING)
-
-    def change(store: JobStore, job_id: str) -> Job:
-        return store.cancel(job_id, reason, cancel_children=children)
-
-    _change_jobs("cancel", change, states, selection)
+    cancel_one = partial(JobStore.cancel, reason=reason, cancel_children=children)
+    _change_jobs("cancel", cancel_one, states, selection)
 
 
 @command.command("send", short_help="Send an event to a job.", exit_codes=_ONE_REFUSED)
@@ -569,14 +566,11 @@ def send(
     try:
         value = from_json(data)
     except ValueError as error:
-        hint = f"Text is quoted, as in '\"{data[:40]}\"'" if data.isalnum() else 'It is data such as \'{"by": "ada"}\''
-        raise click.UsageError(f"{data[:100]!r} is no JSON: {error}. {hint}.") from None
-
-    def change(store: JobStore, job_id: str) -> Job:
-        return store.workflows.send(job_id, event, value, event_id=event_id)
-
+        hint = 'Write \'{"by": "ada"}\', and text in quotes: \'"ada"\'.'
+        raise click.UsageError(f"{data[:100]!r} is no JSON: {error}. {hint}") from None
     with open_jobs(target, table, [job_id]) as jobs:
-        end_with(change_each(jobs.changeable, change, [job_id], as_json))
+        send_to = lambda store, job_id: store.workflows.send(job_id, event, value, event_id=event_id)  # noqa: E731
+        end_with(change_each(jobs.changeable, send_to, [job_id], as_json))
 
 
 @command.command("retry", short_help="Give failed jobs another attempt.", exit_codes=_ONE_REFUSED)

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
+from penstock.errors import PenstockError
 from penstock.jobs.model.job import (
     MOST_DEPENDENCIES,
     BadJob,
@@ -29,6 +30,7 @@ from penstock.jobs.model.job import (
     JobError,
     JobFailed,
     NewJob,
+    Payload,
     Wait,
     checked_name,
 )
@@ -49,11 +51,10 @@ from penstock.jobs.model.workflow import (
     child_key,
     operation_key,
 )
+from penstock.jobs.store.store import JobStore
 from penstock.jobs.store.workflows import MADE_TOGETHER, child_of
 
-if TYPE_CHECKING:
-    from penstock.jobs.context import Attempt
-
+T = TypeVar("T")
 _RESULTS_TOGETHER: Final = 1_000
 _RESULTS_BYTES: Final = 200_000
 """Results of children that are stored in one record of their parent's: an item holds 400 KB."""
@@ -62,6 +63,26 @@ _MOST_BESIDE: Final = 100
 _IN_STEP: ContextVar[str | None] = ContextVar("penstock_step", default=None)
 _GATHERED: ContextVar[list[ChildCall] | None] = ContextVar("penstock_gathered", default=None)
 """Where `ctx.enqueue` collects children, while `ctx.gather` goes through what it was given."""
+
+
+class RunningAttempt(Protocol):
+    """What is asked of an attempt (context.py)."""
+
+    store: JobStore
+    job: Job
+    pending: Wait | None
+    suspended: JobSuspended | None
+    refusal: PenstockError | None
+    wake: Callable[[], None]
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def lock(self) -> AbstractContextManager[Any]: ...
+    def call(self, function: Callable[[], T]) -> T: ...
+    def write(self, write: Callable[[Job], Job]) -> None: ...
+    def load(self, job: Job, payload: Payload | None, name: str | None = None) -> Any: ...
+    def check_goes_on(self) -> None: ...
 
 
 class ChildTask(Protocol):
@@ -86,7 +107,7 @@ class ChildCall:
 class Workflow:
     """The durable operations of one attempt."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: RunningAttempt) -> None:
         self._attempt = attempt
         self._numbers: dict[str, int] = {}
         self._names: set[str] = set()

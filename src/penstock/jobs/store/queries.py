@@ -66,6 +66,8 @@ class Claimable:
     """Rate keys that have slots for jobs in their pools, now or in a moment."""
     empty_tasks: tuple[str, ...] = ()
     """Those of the tasks asked for in whose pools there was nothing."""
+    more_due: bool = False
+    """There were as many as were asked for that have become due by time."""
 
 
 def _is_ready(job: Job) -> bool:
@@ -244,7 +246,8 @@ class JobReader:
         jobs = sorted((job for job in kept if job.priority >= lowest or not _is_ready(job)), key=claim_order)
         is_more = bool(full) or len(due_now) >= share or len(due_now) + len(ready) >= limit
         empty_tasks = tuple(task for task, some in zip(tasks, of_tasks, strict=True) if not some)
-        return Claimable(tuple(jobs), next_at, is_more, tuple(limits), tuple(rates), empty_tasks)
+        more_due = any(len(some) == share for some in due)
+        return Claimable(tuple(jobs), next_at, is_more, tuple(limits), tuple(rates), empty_tasks, more_due)
 
     def _choose_shard(self, queue: str, wanted: int, pools: list[list[tuple[str, Item]]], limit: int) -> int:
         """The wanted shard if none is more urgent; otherwise one of those, which is then read as that one was."""

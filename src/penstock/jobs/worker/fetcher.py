@@ -491,6 +491,8 @@ class Fetcher:
             mine = tuple(job for job in abandoned if job.queue == queue and job.id not in self._in_hand)
             found += [Claimable(mine, None, more=False), self._poll_queue(settings, wake)]
         jobs = tuple(job for one in found for job in one.jobs)
+        if any(one.more_due for one in found):
+            self._wake_at = 0.0  # many timers at once: the next poll goes on with them
         if not jobs and not wake:
             self._wake_at = 0.0
             return self._poll_queues()
