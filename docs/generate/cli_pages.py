@@ -42,6 +42,7 @@ system's own variables are read, then `PENSTOCK_DB`; some commands then take the
 | `PENSTOCK_FILES` | where files are: a folder, or `s3://bucket/prefix` |
 | `PENSTOCK_WEBHOOK_SECRET` | signs the [webhooks](../webhooks.md) of jobs |
 | `PENSTOCK_JOBS_TABLE` | the table of jobs |
+| `PENSTOCK_ARG_NAME` | the argument `name`, which was left out of a pulled job, for `penstock jobs debug` |
 | `PENSTOCK_ENVIRONMENT` | `--env` of `penstock tables` |
 | `PENSTOCK_MAX_WAIT` | `--max-wait` of `penstock tables` |
 | `PENSTOCK_DASHBOARD_TOKEN` | `--token` of `penstock up` |

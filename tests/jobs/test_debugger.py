@@ -61,6 +61,11 @@ def make_app(place: Any) -> App:
         raise LookupError("not today")
 
     @app.task()
+    def interrupted(ctx: penstock.JobContext) -> None:
+        ctx.checkpoint("half", 1)
+        raise KeyboardInterrupt
+
+    @app.task()
     def later(ctx: penstock.JobContext) -> None:
         ctx.requeue("not now")
 
@@ -213,6 +218,14 @@ def test_a_task_that_asks_to_be_requeued_has_not_ended(production: App, local: A
     assert local.get(job.id).state is State.QUEUED
 
 
+def test_ctrl_c_leaves_the_copy_queued_with_what_it_has_kept(production: App, local: App) -> None:
+    job = production.tasks["interrupted"].enqueue()
+    pulled(production, local, job.id)
+    outcome = DebugAttempt(local, job.id).run()
+    assert (outcome.ending, outcome.written.checkpoints) == ("left", ("half",))
+    assert local.get(job.id).state is State.QUEUED
+
+
 def test_a_job_that_is_no_copy_is_refused_with_the_way_to_one(production: App) -> None:  # (1)
     job = production.tasks["ship"].enqueue(order="o-17")
     with pytest.raises(PenstockError, match=f"penstock jobs pull {job.id}"):
@@ -224,7 +237,7 @@ def test_a_task_that_the_app_does_not_have_is_named(production: App, local: App)
     job = production.tasks["ship"].enqueue(order="o-17")
     pulled(production, local, job.id)
     del local.tasks["ship"]
-    with pytest.raises(PenstockError, match="'ship'; the app has flaky, later, prices"):
+    with pytest.raises(PenstockError, match="'ship'; the app has flaky, interrupted, later"):
         DebugAttempt(local, job.id)
 
 

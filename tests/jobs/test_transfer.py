@@ -159,7 +159,9 @@ def test_a_parent_whose_result_was_pulled_can_be_pulled_itself(source: JobStore,
         check_copy(home.get(parent.id), "debug.db")
     pull(source, home, parent.id)
     check_copy(home.get(parent.id), "debug.db")
-    pull(source, home, made(source, depends_on=(parent.id,)).id)
+    child = made(source, depends_on=(parent.id,))
+    pull(source, home, child.id)
+    pull(source, home, child.id, force=True)
     assert home.load(home.get(parent.id), home.get(parent.id).args) == {"month": 11}
 
 
@@ -174,6 +176,36 @@ def test_no_worker_finds_a_copy_whatever_its_state(source: JobStore, home: JobSt
         home.retry(job.id)
     assert claimable(home) == []
     assert f"a copy from {source.db.name}" in explain(home.get(job.id), gather(home, home.get(job.id)))
+
+
+class _Busy:
+    """A database whose job is written whenever it is read, `times` times."""
+
+    def __init__(self, store: JobStore, job: Job, times: int) -> None:
+        self.inner, self.name = store.db.transport, store.db.name
+        self._store, self._job, self.times = store, job, times
+
+    def execute(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        answer = self.inner.execute(operation, request)
+        if operation == "Query" and self.times > 0:
+            self.times -= 1
+            self._store.log(self._job.id, "goes on")
+        return answer
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+@pytest.mark.parametrize(("times", "notes"), [(2, 0), (100, 1)])
+def test_a_job_that_is_written_meanwhile_is_read_again_and_not_for_ever(
+    source: JobStore, home: JobStore, times: int, notes: int
+) -> None:
+    job = running(source)
+    busy = _Busy(source, job, times)
+    pulled = pull(same_table(source, Database(busy)), home, job.id)
+    assert len(pulled.notes) == notes
+    if not notes:
+        assert home.get(job.id).entries == len(home.entries(job.id)) == times
 
 
 def test_a_second_pull_is_refused_unless_it_is_forced(source: JobStore, home: JobStore) -> None:

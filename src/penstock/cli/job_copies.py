@@ -94,8 +94,9 @@ def pull(
 
     \b
     Examples:
-      penstock jobs pull job_mbzlks74_rfi5i0 --db aws://eu-west-2 --files s3://bucket/jobs --to debug.db
-      penstock jobs pull job_mbzlks74_rfi5i0 --db aws://eu-west-2 --to debug.db --items orders:id=o-17 --mask token
+      penstock jobs pull job_mbzlks74_rfi5i0 --db aws://eu-west-2 --to debug.db
+      penstock jobs pull job_mbzlks74_rfi5i0 --to debug.db --items orders:id=o-17
+      penstock jobs pull job_mbzlks74_rfi5i0 --to debug.db --mask token --force
 
     A key of --items is NAME=VALUE, several with commas between them, or JSON: 'orders:{"id": "a,b"}'.
     """
@@ -216,7 +217,7 @@ def debug(
     \b
     Examples:
       penstock jobs debug job_mbzlks74_rfi5i0 orders:app --db debug.db
-      penstock jobs debug job_mbzlks74_rfi5i0 orders:app --db debug.db --pdb --step pack
+      penstock jobs debug job_mbzlks74_rfi5i0 orders:app --pdb --step pack
     """
     if not databases.is_file_target(target):
         raise click.UsageError(f"A job is debugged in a file: pull it first, `penstock jobs pull {job_id} --db {target}"
@@ -391,8 +392,8 @@ def fork(
 
     \b
     Examples:
-      penstock jobs fork job_mbzlks74_rfi5i0 --db reports.db --from render --dry-run
-      penstock jobs fork job_mbzlks74_rfi5i0 --db reports.db --from render --args '{"paper": "A4"}'
+      penstock jobs fork job_mbzlks74_rfi5i0 --from render --dry-run
+      penstock jobs fork job_mbzlks74_rfi5i0 --args '{"paper": "A4"}'
     """
     changed = None if args is None else _arguments(args)
     with open_jobs(target, table, [job_id]) as jobs:

@@ -139,7 +139,7 @@ def pull(
     parents = origin.get_existing(origin.depends_on(found.job))
     wanted = read_items(origin.db, items)
     copier = _Copier(origin, target, found, mask)
-    copier.add_parents(parents, force=force)
+    copier.add_parents(parents)
     copier.write(wanted)
     used = reading.meter.units()
     return Pulled(
@@ -214,7 +214,7 @@ class _Copier:
         self.notes: list[str] = []
         self.files = self.file_bytes = 0
         self.records = found.others
-        self._parents: list[tuple[Job, list[Item]]] = []
+        self._parents: list[Item] = []
         self._payload_files = [point.data.file for point in found.history.checkpoints if point.data.file is not None]
         self.copy = self._as_copy(found.job, found.job.others)
         kept = [found.job.result]
@@ -244,23 +244,20 @@ class _Copier:
         self.records = [*self.records, *(record.item for record in records)]
         self.copy = replace(self.copy, args=payload, masked=tuple(names))
 
-    def add_parents(self, parents: Iterable[Job], *, force: bool) -> None:
+    def add_parents(self, parents: Sequence[Job]) -> None:
         """Their main records without arguments, and their results: what `ctx.results` reads."""
-        parents = list(parents)
         there = {job.id: job for job in self._target.get_existing([parent.id for parent in parents])}
         for parent in parents:
             known = there.get(parent.id)
-            is_whole = known is not None and known.others.get(_PULLED_AS) != _PARENT
-            if is_whole and not (force and known is not None and known.pulled_from):
-                continue  # it is a job of its own here, or was pulled itself
-            records: list[Item] = []
+            if known is not None and known.others.get(_PULLED_AS) != _PARENT:
+                continue  # it is a job of the file itself, or was pulled itself
             if parent.result is not None and parent.result.record is not None:
                 call = self._source.layout.record_get(parent.id, parent.result.record)
-                records += [self._source.db.execute(call.operation, call.request)["Item"]]
+                self._parents.append(self._source.db.execute(call.operation, call.request)["Item"])
             if parent.result is not None and parent.result.file is not None:
                 self._payload_files.append(parent.result.file)
-            others = {**parent.others, _PULLED_AS: _PARENT}
-            self._parents.append((replace(self._as_copy(parent, others), args=Payload("{}")), records))
+            copy = self._as_copy(parent, {**parent.others, _PULLED_AS: _PARENT})
+            self._parents.append(self._target.layout.main(replace(copy, args=Payload("{}"))))
 
     def write(self, items: Sequence[ReadItems]) -> None:
         """Items, files, parents and records; the main record last (2)."""
@@ -278,9 +275,7 @@ class _Copier:
         main = layout.main_key(self.copy.id)
         table.write((), [main])
         table.write((), [{name: one[name] for name in main} for one in _records(target, self.copy.id)])
-        for parent, records in self._parents:
-            table.write([*self._kept(records), layout.main(parent)])
-        table.write(self._kept(self.records))
+        table.write(self._kept([*self._parents, *self.records]))
         table.write([layout.main(self.copy)])
 
     def _kept(self, records: Iterable[Item]) -> list[Item]:

@@ -14,10 +14,13 @@ from typing import Any
 import delphi_world as world
 import pytest
 
+from penstock.client.database import connect
 from penstock.clock import ManualClock
 from penstock.jobs.app import App
-from penstock.jobs.model.job import BadJob, Job, NewJob
+from penstock.jobs.model.job import BadJob, Job, JobError, NewJob
 from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
+from penstock.jobs.transfer import fork, pull
 from penstock.leases import LeaseLost
 from penstock.systems.delphi.queue.layout import QueueLayout
 from penstock.systems.delphi.queue.poller import JobQueue
@@ -222,3 +225,25 @@ def test_S3_13_the_poller_runs_a_conversation_to_its_topics(tmp_path: Path):
         results = Results(app.store.db)
         assert results.latest_job_id("town") == job_id
         assert results.config(job_id)["metadata"]["report_id"] == "r9"
+
+
+def test_a_job_of_the_queue_is_pulled_and_forked_with_its_own_names(tmp_path: Path):
+    with connect(tmp_path / "production.db") as db, connect(tmp_path / "debug.db") as file:
+        production, home = JobStore(db, QueueLayout()), JobStore(file, QueueLayout())
+        production.create_tables()
+        made, _ = production.create(NewJob("topics", {"conversation_id": "c1"}))
+        job = production.claim(production.get(made.id), "w1", 30)
+        assert job is not None
+        for step in ("read", "cluster"):
+            job = production.report(job, checkpoint=step, value=step)
+        production.fail(job, JobError("ValueError", "no topics"))
+        pull(production, home, made.id)
+        copy = home.history(made.id)
+        assert [point.name for point in copy.checkpoints] == ["read", "cluster"]
+        assert copy.job.others["conversation_id"] == {"S": "c1"}
+        home.retry(made.id)
+        assert home.claimable("default", 10).jobs == ()
+        new = fork(production, made.id, from_step="cluster").job
+        assert new is not None
+        assert [point.name for point in production.history(new.id).checkpoints] == ["read"]
+        assert [one.id for one in production.claimable("default", 10).jobs] == [new.id]
