@@ -114,6 +114,21 @@ def test_a_process_that_dies_old_is_started_soon(pauses: Callable[[float], list[
     assert pauses(3_600.0) == [0.5] * 4
 
 
+def test_a_second_signal_is_passed_on_and_ends_the_processes_at_once() -> None:
+    class Child:
+        signals = 0
+
+        def terminate(self) -> None:
+            self.signals += 1
+
+    supervisor, child = Supervisor([], 1, 0.0), Child()
+    supervisor._children = [child]  # type: ignore[list-item]
+    supervisor._stop(signal.SIGTERM, None)
+    assert child.signals == 0  # the first is for the supervisor, which then tells each of them once
+    supervisor._stop(signal.SIGTERM, None)
+    assert child.signals == 1
+
+
 def test_a_process_is_not_given_the_options_of_its_supervisor() -> None:
     given = ["worker", "a:app", "--processes", "4", "--reload", "--queue", "mail", "--processes=2"]
     assert without_own_options(given) == ["worker", "a:app", "--queue", "mail"]
