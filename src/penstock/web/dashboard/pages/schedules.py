@@ -85,7 +85,13 @@ def _preview_route(site: Site) -> Handler:
         verb, name = _chosen(fields)
         saved = await run_in_threadpool(_get, site, name)
         happens, what = effect(verb, saved)
-        context: dict[str, Any] = {"verb": verb, "schedule": saved, "happens": happens, "what": what, "seen": _seen(saved)}
+        context: dict[str, Any] = {
+            "verb": verb,
+            "schedule": saved,
+            "happens": happens,
+            "what": what,
+            "seen": _seen(saved),
+        }
         return site.page(request, "schedule_preview.html", **context)
 
     return preview
