@@ -49,6 +49,8 @@ ERRORS = [
     "BadJob",
     "NotJson",
     "BadCron",
+    "BadSchedule",
+    "ScheduleNotFound",
     "BadLease",
     "BadRetryPolicy",
 ]
