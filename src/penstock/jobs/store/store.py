@@ -229,8 +229,10 @@ class JobStore:
             job = self._dependencies.check_parents(job)
         if job.tenant:
             self.side_items.note_tenant(job.tenant)
-        if not job.waiting_for and job.run_at <= job.created_at and self.side_items.has_tenants(job.created_at):
-            turn = self._turns.next_turn(job.queue, job.priority, job.tenant, job.created_at)
+        if job.waiting_for or job.run_at > job.created_at:
+            return job, text
+        if job.rate_key is not None or self.side_items.has_tenants(job.created_at):
+            turn = self._turns.next_turn(job.queue, job.priority, _flow(job), job.created_at)
             job = replace(job, turn=turn)
         return job, text
 
@@ -839,6 +841,11 @@ class JobStore:
         if job.is_terminal or not self._is_near_expiry(job, due_at):
             return job
         return self._expiry.extend(job, due_at, now)
+
+
+def _flow(job: Job) -> str:
+    """Who takes turns with the others (turns.py): a tenant, or jobs of one rate key that have none."""
+    return job.tenant or ("" if job.rate_key is None else f"#{job.rate_key}")
 
 
 def _entry_data(data: object) -> str | None:
