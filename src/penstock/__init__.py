@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.jobs.model.json_text import NotJson
     from penstock.jobs.model.state import BadTransition, State
     from penstock.jobs.model.workflow import JobSuspended, WorkflowChanged
+    from penstock.jobs.schedules import BadSchedule, ScheduleNotFound
     from penstock.jobs.tasks import Task
     from penstock.jobs.worker.log_context import JobLogFilter
     from penstock.jobs.worker.worker import Worker
@@ -80,6 +81,8 @@ _HOMES = {
     "BadJob": "penstock.jobs.model.job",
     "NotJson": "penstock.jobs.model.json_text",
     "BadCron": "penstock.jobs.cron",
+    "BadSchedule": "penstock.jobs.schedules",
+    "ScheduleNotFound": "penstock.jobs.schedules",
     "BadLease": "penstock.leases",
     "BadRetryPolicy": "penstock.retry",
 }
@@ -125,6 +128,8 @@ __all__ = [  # noqa: RUF022 - in the order of _HOMES
     "BadJob",
     "NotJson",
     "BadCron",
+    "BadSchedule",
+    "ScheduleNotFound",
     "BadLease",
     "BadRetryPolicy",
     "__version__",

@@ -52,6 +52,8 @@ ERRORS = [
     "BadJob",
     "NotJson",
     "BadCron",
+    "BadSchedule",
+    "ScheduleNotFound",
     "BadLease",
     "BadRetryPolicy",
 ]

@@ -96,14 +96,17 @@ class SavedSchedule:
 
     @property
     def cron(self) -> str:
+        """When it is due, as cron writes it, or `@every 900s`."""
         return self.times.text
 
     @property
     def timezone(self) -> str:
+        """Whose clock it goes by."""
         return self.times.timezone
 
     @property
     def args(self) -> Mapping[str, Any]:
+        """The arguments of its jobs."""
         return self.times.arguments
 
     @property

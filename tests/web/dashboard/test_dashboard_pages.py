@@ -24,7 +24,7 @@ from penstock.web.dashboard.job_counts import finished_jobs
 from penstock.web.dashboard.security import POLICY
 from penstock.web.dashboard.site import disposition
 
-PAGES = ("/", "/jobs", "/pipelines", "/records", "/tables", "/tables/some-table", "/workers")
+PAGES = ("/", "/jobs", "/schedules", "/pipelines", "/records", "/tables", "/tables/some-table", "/workers")
 
 
 @pytest.fixture

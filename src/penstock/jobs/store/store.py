@@ -266,8 +266,10 @@ class JobStore:
         """The new job with its turn among the tenants', if it is ready."""
         if job.tenant:
             self.side_items.note_tenant(job.tenant)
-        if not job.waiting_for and job.run_at <= job.created_at and self.side_items.has_tenants(job.created_at):
-            turn = self._turns.next_turn(job.queue, job.priority, job.tenant, job.created_at)
+        if job.waiting_for or job.run_at > job.created_at:
+            return job, text
+        if job.rate_key is not None or self.side_items.has_tenants(job.created_at):
+            turn = self._turns.next_turn(job.queue, job.priority, _flow(job), job.created_at)
             job = replace(job, turn=turn)
         return job
 
@@ -923,6 +925,11 @@ class JobStore:
         if job.is_terminal or not self._is_near_expiry(job, due_at):
             return job
         return self._expiry.extend(job, due_at, now)
+
+
+def _flow(job: Job) -> str:
+    """Who takes turns with the others (turns.py): a tenant, or jobs of one rate key that have none."""
+    return job.tenant or ("" if job.rate_key is None else f"#{job.rate_key}")
 
 
 def _entry_data(data: object) -> str | None:

@@ -10,6 +10,8 @@ number of tenants.
    A process that enqueues quickly reserves more at a time; those that it has not used in 100 ms are dropped.
 4. The first job in line is read once in a second. What this is behind by is how far a tenant may be ahead of its turn.
 5. Turns only order jobs: whatever is lost or read too late, no job is. Where nobody has a tenant, nothing is written.
+6. Jobs without a tenant that have a rate key take turns by that key: of many jobs of one key, most cannot start soon,
+   and a job of another key is found before they have been moved out of its way (rates.py).
 """
 
 from __future__ import annotations
