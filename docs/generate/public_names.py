@@ -47,7 +47,8 @@ PAGES = (
         "Jobs",
         "The guide: [your first job](../first-job.md), [the life of a job](../life-of-a-job.md), "
         "[when a worker dies](../when-a-worker-dies.md), "
-        "[when the database goes away](../when-the-database-goes-away.md), [on AWS](../on-aws.md).",
+        "[when the database goes away](../when-the-database-goes-away.md), [on AWS](../on-aws.md), "
+        "[typed payloads and codecs](../typed-payloads.md), [testing](../testing-jobs.md).",
         (
             "penstock:App",
             "penstock:JobContext",
@@ -62,6 +63,15 @@ PAGES = (
             "penstock:State",
             "penstock.jobs.layouts.tables:jobs_table",
             "penstock.jobs.iam_policy:policy",
+            "penstock.codecs:Codec",
+            "penstock.codecs:Compression",
+            "penstock.codecs:Encryption",
+            "penstock.codecs:new_key",
+            "penstock.testing:run_now",
+            "penstock.testing:JobApp",
+            "penstock.testing:JobClock",
+            "penstock.testing:crash_at_every_step",
+            "penstock.testing:CrashReport",
         ),
     ),
     Page(
@@ -165,6 +175,10 @@ PAGES = (
             "penstock:LeaseLost",
             "penstock:BadJob",
             "penstock:NotJson",
+            "penstock.codecs:PayloadLocked",
+            "penstock.codecs:PayloadDamaged",
+            "penstock.testing:JobNotEnded",
+            "penstock.testing:EndedOtherwise",
             "penstock:BadCron",
             "penstock:BadLease",
             "penstock:BadRetryPolicy",
