@@ -49,7 +49,8 @@ PAGES = (
         "[when a worker dies](../when-a-worker-dies.md), "
         "[when the database goes away](../when-the-database-goes-away.md), "
         "[enqueue in a transaction](../enqueue-in-a-transaction.md), [hooks](../hooks.md), "
-        "[webhooks](../webhooks.md), [on AWS](../on-aws.md).",
+        "[webhooks](../webhooks.md), [on AWS](../on-aws.md), "
+        "[typed payloads and codecs](../typed-payloads.md), [testing](../testing-jobs.md).",
         (
             "penstock:App",
             "penstock:JobContext",
@@ -70,6 +71,15 @@ PAGES = (
             "penstock.jobs.iam_policy:policy",
             "penstock.client.tables.transactions:Transaction",
             "penstock.webhooks:verify",
+            "penstock.codecs:Codec",
+            "penstock.codecs:Compression",
+            "penstock.codecs:Encryption",
+            "penstock.codecs:new_key",
+            "penstock.testing:run_now",
+            "penstock.testing:JobApp",
+            "penstock.testing:JobClock",
+            "penstock.testing:crash_at_every_step",
+            "penstock.testing:CrashReport",
         ),
     ),
     Page(
@@ -176,6 +186,10 @@ PAGES = (
             "penstock:LeaseLost",
             "penstock:BadJob",
             "penstock:NotJson",
+            "penstock.codecs:PayloadLocked",
+            "penstock.codecs:PayloadDamaged",
+            "penstock.testing:JobNotEnded",
+            "penstock.testing:EndedOtherwise",
             "penstock:BadCron",
             "penstock:BadSchedule",
             "penstock:ScheduleNotFound",

@@ -81,12 +81,14 @@ class Compression:
         self._level = level
 
     def encode(self, data: bytes, context: bytes) -> bytes | None:
+        """None for what is short, and for what would not become shorter."""
         if not self._least_bytes <= len(data) <= _LARGEST_BYTES:
             return None
         packed = zlib.compress(data, self._level)
         return packed if len(packed) < len(data) else None
 
     def decode(self, data: bytes, key_id: str, context: bytes) -> bytes:
+        """What was compressed. Raises ValueError for other data."""
         unpacking = zlib.decompressobj()
         try:
             found = unpacking.decompress(data, _LARGEST_BYTES)
@@ -118,10 +120,12 @@ class Encryption:
         self._keys = {key_id: AESGCM(_key_bytes(key_id, key)) for key_id, key in keys.items()}
 
     def encode(self, data: bytes, context: bytes) -> bytes | None:
+        """Encrypts with the first key, and binds it to the context."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._keys[self.key_id].encrypt(nonce, data, context)
 
     def decode(self, data: bytes, key_id: str, context: bytes) -> bytes:
+        """What was encrypted. Raises PayloadLocked without the key, ValueError for changed data or another context."""
         from cryptography.exceptions import InvalidTag
 
         key = self._keys.get(key_id)

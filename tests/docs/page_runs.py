@@ -115,7 +115,7 @@ class PageRun:
     def _exec(self, code: str, block: Block) -> None:
         # As many lines before the code as the page has, so that a traceback names the page's own.
         padded = "\n" * block.line + _ADDRESS.sub(self.server, code)
-        exec(compile(padded, self.page, "exec"), self.names)
+        exec(compile(padded, self.page, "exec", dont_inherit=True), self.names)
 
     def _tested(self, block: Block) -> None:
         """Calls the block's tests, with the fixtures that they name."""

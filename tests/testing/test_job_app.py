@@ -183,3 +183,15 @@ def test_the_app_has_its_own_database_back(tmp_path: Path) -> None:
 def test_a_clock_is_not_moved_back(app: penstock.App) -> None:
     with JobApp(app) as jobs, pytest.raises(ValueError, match="moved forward"):
         jobs.clock.advance(-1)
+
+
+def test_run_now_does_not_travel_past_the_end_of_its_job(app: penstock.App) -> None:
+    @app.task()
+    def remind() -> None: ...
+
+    @app.task()
+    def order() -> str:
+        remind.options(delay=timedelta(days=365)).enqueue()
+        return "done"
+
+    assert run_now(order) == "done"

@@ -149,6 +149,8 @@ class Task(Generic[P, R]):
         self.types: FunctionTypes = types_of_function(function, self._parameters, names)
         """How its arguments and its result are stored, by their annotations."""
         self._is_resolved = not self.types.unresolved
+        self._is_typed = self.types.converts or not self._is_resolved
+        """Whether anything may have to be done to its arguments: most tasks pay for this question only."""
         any_name = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in self._signature.parameters.values())
         self.secret = checked_secret(name, secret, self._parameters, any_name=any_name)
         """Paths to what is not shown of its jobs' arguments and results."""
@@ -261,13 +263,16 @@ class Task(Generic[P, R]):
         options = self._options
         if self._bound is not None:
             options = {**self._bound.of_job(arguments, self.given), **options}
+        if self._is_typed:
+            arguments = self._write_arguments(arguments)
+        return NewJob(self.name, arguments, **options)
+
+    def _write_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
         if not self._is_resolved:
             self._resolve()
-        if self.types.converts:
-            arguments = self.types.write(arguments, "args")
         if self.types.unresolved:
             self._check_unresolved(arguments)
-        return NewJob(self.name, arguments, **options)
+        return self.types.write(arguments, "args")
 
     def _resolve(self) -> None:
         """Once more: a class may stand below the task in its module."""
@@ -288,10 +293,10 @@ class Task(Generic[P, R]):
 
     def read_arguments(self, stored: dict[str, Any]) -> dict[str, Any]:
         """The arguments that were stored, as they were given. Raises BadArguments."""
+        if not self._is_typed:
+            return stored
         if not self._is_resolved:
             self._resolve()
-        if not self.types.converts:
-            return stored
         try:
             return self.types.read(stored, "args")
         except NotJson as error:

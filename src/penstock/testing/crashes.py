@@ -114,9 +114,9 @@ class _Run:
             transport = _Mortal(jobs.db.transport, kill_after, self.writes)
             try:
                 with self._app.moved_to(Database(transport), jobs.files, jobs.clock):
-                    jobs.run_until_idle(time_travel=True)
+                    jobs.run_until_idle(time_travel=True, until=job)
             except Killed:
-                jobs.run_until_idle(time_travel=True)
+                jobs.run_until_idle(time_travel=True, until=job)
             job = self._app.get(job.id)
             check_rules(self._app.store, [one.id for one in jobs.jobs()], ended=False)
             if not job.is_terminal:

@@ -104,15 +104,18 @@ class JobApp:
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────
 
-    def run_until_idle(self, *, time_travel: bool = False) -> list[Job]:
+    def run_until_idle(self, *, time_travel: bool = False, until: Job | None = None) -> list[Job]:
         """Runs the jobs that are due, and those that become due by it; the jobs in the order in which they ended.
 
         A job that is retried or requeued is there each time. With `time_travel` the clock is moved to the moment when
-        the next job is due, and so on, until none is. Schedules run when their time has come by the clock; they are no
-        reason to move it.
+        the next job is due, and so on, until none is, or until the job `until` has ended. Schedules run when their time
+        has come by the clock; they are no reason to move it. A job expires when the clock has left its end far behind
+        (`keep_seconds` of the app).
         """
         ended: list[Job] = []
         for _ in range(MOST_ATTEMPTS):
+            if until is not None and self.store.has_ended(self.app.get(until.id)):
+                return ended
             if self._run_next(ended):
                 continue
             at = self._next_due_at() if time_travel else None
@@ -135,8 +138,8 @@ class JobApp:
 
         Raises JobFailed if it was cancelled, JobNotEnded if it waits for something else than time.
         """
-        job = self.app.get(task.enqueue(*args, **kwargs).id)
-        self.run_until_idle(time_travel=True)
+        job = task.enqueue(*args, **kwargs)
+        self.run_until_idle(time_travel=True, until=job)
         job = self.app.get(job.id)
         if job.state is State.COMPLETED:
             return task.result(job)
