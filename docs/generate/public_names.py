@@ -45,11 +45,16 @@ PAGES = (
     Page(
         "jobs.md",
         "Jobs",
-        "The guide: [your first job](../first-job.md), [the life of a job](../life-of-a-job.md), "
+        "The guide: [your first job](../first-job.md), [finding jobs](../finding-jobs.md), "
+        "[the life of a job](../life-of-a-job.md), "
         "[when a worker dies](../when-a-worker-dies.md), "
         "[when the database goes away](../when-the-database-goes-away.md), [on AWS](../on-aws.md).",
         (
             "penstock:App",
+            "penstock.jobs.job_queries:Jobs",
+            "penstock.jobs.job_queries:BulkChange",
+            "penstock.jobs.async_app:AsyncApp",
+            "penstock.jobs.async_app:AsyncJobs",
             "penstock:JobContext",
             "penstock.jobs.context:JobFiles",
             "penstock.jobs.context:AsyncJobFiles",
