@@ -131,16 +131,9 @@ class App:
                 "cron_args and cron_overlap are about a schedule, and there is none: cron='30 6 * * mon-fri'."
             )
         policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
+        own = checked_tags(tags), checked_level(capture_logs)
         settings = TaskSettings(
-            queue,
-            priority,
-            policy,
-            lease_seconds,
-            time_limit_seconds,
-            soft_time_limit_seconds,
-            max_crashes,
-            tags=checked_tags(tags),
-            capture_logs=checked_level(capture_logs),
+            queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds, max_crashes, *own
         )
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
         if self._keep_seconds < _LEASES_KEPT * lease_seconds:
