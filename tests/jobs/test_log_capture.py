@@ -145,6 +145,18 @@ def test_lines_are_written_together_and_those_of_a_long_task_with_the_renewal_of
     assert not attempt.captured
 
 
+def test_lines_of_wide_characters_are_split_among_entries_and_none_is_shortened(app: penstock.App):
+    @app.task(capture_logs="INFO")
+    def load() -> None:
+        for number in range(90):
+            LOG.info("%02d" + "\N{CRAB}" * 1_900, number)
+
+    job = load.enqueue()
+    penstock.Worker(app, burst=True).run()
+    assert [line[5:7] for line in lines(app, job)] == [f"{number:02d}" for number in range(90)]
+    assert len(app.jobs.log(job.id)) > 1
+
+
 def test_a_message_that_does_not_fit_its_arguments_ends_no_task():
     capture = LogCapture(logging.INFO)
     capture.add(logging.LogRecord("shop", logging.INFO, "", 0, "%d rows", ("many",), None))
