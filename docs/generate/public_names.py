@@ -45,7 +45,8 @@ PAGES = (
     Page(
         "jobs.md",
         "Jobs",
-        "The guide: [your first job](../first-job.md), [the life of a job](../life-of-a-job.md), "
+        "The guide: [your first job](../first-job.md), [finding jobs](../finding-jobs.md), "
+        "[the life of a job](../life-of-a-job.md), "
         "[when a worker dies](../when-a-worker-dies.md), "
         "[when the database goes away](../when-the-database-goes-away.md), "
         "[enqueue in a transaction](../enqueue-in-a-transaction.md), [hooks](../hooks.md), "
@@ -53,6 +54,10 @@ PAGES = (
         "[typed payloads and codecs](../typed-payloads.md), [testing](../testing-jobs.md).",
         (
             "penstock:App",
+            "penstock.jobs.job_queries:Jobs",
+            "penstock.jobs.job_queries:BulkChange",
+            "penstock.jobs.async_app:AsyncApp",
+            "penstock.jobs.async_app:AsyncJobs",
             "penstock:JobContext",
             "penstock.jobs.context:JobFiles",
             "penstock.jobs.context:AsyncJobFiles",

@@ -10,7 +10,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,6 +33,9 @@ from penstock.registry import system_tables
 from penstock.server.auth.authorization import is_loopback
 from penstock.server.server import listen, running_server
 from penstock.tables.definitions.sources import load
+
+if TYPE_CHECKING:
+    from penstock.web.dashboard.source import Source
 
 DEFAULT_PORT = 8321
 _STOP_SECONDS = 35
@@ -108,35 +113,29 @@ def command(
         tasks = {} if app is None else app.tasks
         source = Source(db, table=table, files=kept, tasks=tasks, definitions=wanted)
         known = [host, socket.gethostname(), *hosts]
-        api = None
-        if with_api:
-            from penstock.web.jobs_api import jobs_api
-
-            beside = app if app is not None and _is_same_database(place, app.store.db.name) else None
-            api = jobs_api(source, beside, token=token, read_only=read_only, hosts=known)
+        shared: dict[str, Any] = {"token": token, "read_only": read_only, "hosts": known}
         metrics = None if app is None else WorkerMetrics(lambda: app.store, ("default",), with_queues=False)
-        dashboard = make_dashboard(
-            source,
-            read_only=read_only,
-            token=token,
-            hosts=known,
-            api=api,
-            metrics=None if metrics is None else metrics.registry,
-        )
+        api = _jobs_api(source, place, app, shared) if with_api else None
+        dashboard = make_dashboard(source, **shared, api=api, metrics=None if metrics is None else metrics.registry)
         if app is not None:
             stack.enter_context(_running_worker(app, metrics))
 
-        def ready(address: str) -> None:
-            if not quiet:
-                _announce(address, place, endpoint, token, as_json)
-
+        told = partial(_announce, place=place, endpoint=endpoint, token=token, as_json=as_json)
         engine = db.engine if db.capabilities.has_engine else None
         if engine is not None:
             stop_with_file(engine)
         with _calm_end(with_worker=app is not None):
-            serve_dashboard(dashboard, sockets, ready)
+            serve_dashboard(dashboard, sockets, (lambda address: None) if quiet else told)
         if engine is not None:
             engine.store.watch.refuse_lost()
+
+
+def _jobs_api(source: Source, place: str, app: App | None, shared: dict[str, Any]) -> Any:
+    """The HTTP API; of the worker's app, where that has the database that is shown: its tasks check their arguments."""
+    from penstock.web.jobs_api import jobs_api
+
+    beside = app if app is not None and _is_same_database(place, app.store.db.name) else None
+    return jobs_api(source, beside, **shared)
 
 
 @contextmanager

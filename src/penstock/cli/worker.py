@@ -8,8 +8,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
@@ -202,16 +202,8 @@ def command(
         _stop_without(supervisor[0])
     gc.freeze()  # what has been loaded lives as long as the process: the collector need not look at it each time
     if not quiet:
-        click.echo(f"{worker.name}: {names_text(loaded.tasks)} from {loaded.store.db.name}", err=True)
-        units = len(queues) * worker.fetcher.poll_units
-        if not burst and (cost := idle_cost_text(loaded.store.db.capabilities, units, idle)):
-            click.echo(cost, err=True)
-    with ExitStack() as stack:
-        if metrics is not None and metrics_port is not None:
-            store = loaded.store
-            port = stack.enter_context(metrics_server(metrics_port, metrics.registry.text, lambda: _answers(store)))
-            if not quiet:
-                click.echo(f"Metrics are at http://127.0.0.1:{port}/metrics", err=True)
+        _announce(worker, len(queues), None if burst else idle)
+    with _serving_metrics(loaded.store, metrics, metrics_port, quiet=quiet):
         counts = worker.run()
     loaded.close()
     if as_json:
@@ -223,6 +215,15 @@ def command(
         end_with(LEASE_LOST if counts.lost else WORK_FAILED)
 
 
+def _announce(worker: Worker, queues: int, idle_seconds: float | None) -> None:
+    db = worker.app.store.db
+    click.echo(f"{worker.name}: {names_text(worker.app.tasks)} from {db.name}", err=True)
+    if idle_seconds is not None:
+        units = queues * worker.fetcher.poll_units
+        if cost := idle_cost_text(db.capabilities, units, idle_seconds):
+            click.echo(cost, err=True)
+
+
 def _metrics_of(app: App, queues: tuple[str, ...]) -> WorkerMetrics:
     """Where capacity is limited or paid for, the units of all calls are counted too."""
     meter = None
@@ -230,6 +231,20 @@ def _metrics_of(app: App, queues: tuple[str, ...]) -> WorkerMetrics:
         meter = Meter()
         app.use(Database(Metering(app.store.db.transport, meter, level="TOTAL")))
     return WorkerMetrics(lambda: app.store, queues, meter=meter)
+
+
+@contextmanager
+def _serving_metrics(
+    store: JobStore, metrics: WorkerMetrics | None, port: int | None, *, quiet: bool
+) -> Iterator[None]:
+    """GET /metrics for the length of a block, if it is wanted."""
+    if metrics is None or port is None:
+        yield
+        return
+    with metrics_server(port, metrics.registry.text, lambda: _answers(store)) as chosen:
+        if not quiet:
+            click.echo(f"Metrics are at http://127.0.0.1:{chosen}/metrics", err=True)
+        yield
 
 
 def _answers(store: JobStore) -> bool:

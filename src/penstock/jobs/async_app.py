@@ -129,31 +129,39 @@ class AsyncJobs:
                 return
 
     async def page(self, **query: Any) -> JobPage:
+        """One page, and the token for the next."""
         page: JobPage = await self._call(self._jobs.page, **query)
         return page
 
     async def log(self, job_id: str, *, after: int = 0, limit: int | None = None) -> list[Entry]:
+        """Its numbered log, from the entry after `after` on. Raises JobNotFound."""
         entries: list[Entry] = await self._call(self._jobs.log, job_id, after=after, limit=limit)
         return entries
 
     async def events(self, job_id: str) -> tuple[Event, ...]:
+        """What happened to it, oldest first. Raises JobNotFound."""
         events: tuple[Event, ...] = await self._call(self._jobs.events, job_id)
         return events
 
     async def history(self, job_id: str) -> History:
+        """The job with its log, checkpoints, events and files. Raises JobNotFound."""
         history: History = await self._call(self._jobs.history, job_id)
         return history
 
     async def pause(self, queue: str = "default", reason: str = "") -> None:
+        """Workers take no more jobs from the queue; running ones continue."""
         await self._call(self._jobs.pause, queue, reason)
 
     async def resume(self, queue: str = "default") -> None:
+        """Workers take its jobs again."""
         await self._call(self._jobs.resume, queue)
 
     async def retry_all(self, **filters: Any) -> BulkChange:
+        """Gives failed jobs another attempt, as `app.jobs.retry_all`."""
         changed: BulkChange = await self._call(self._jobs.retry_all, **filters)
         return changed
 
     async def cancel_all(self, **filters: Any) -> BulkChange:
+        """Cancels jobs, as `app.jobs.cancel_all`."""
         changed: BulkChange = await self._call(self._jobs.cancel_all, **filters)
         return changed

@@ -26,7 +26,8 @@ MOST_ENTRIES: Final = 10_000
 """A job that has so many entries already keeps no more lines: it is requeued, or retried, for ever."""
 LINE_CHARACTERS: Final = 2_000
 TOGETHER: Final = 100
-"""Lines of an entry: 200 KB at most, and an item holds 400."""
+ENTRY_BYTES: Final = 200_000
+"""Of the lines of an entry, of which there are at most TOGETHER: an item holds 400 KB."""
 
 CAPTURE: Final[ContextVar[LogCapture | None]] = ContextVar("penstock_log_capture", default=None)
 
@@ -68,8 +69,14 @@ class LogCapture:
 
     def next_entry(self) -> dict[str, Any]:
         """The message and the data of the entry that should be written next; `written` says that it was."""
+        lines: list[dict[str, str]] = []
+        size = 0
         with self._lock:
-            lines = self._lines[:TOGETHER]
+            for line in self._lines[:TOGETHER]:
+                size += sum(len(part.encode()) for part in line.values())
+                if lines and size > ENTRY_BYTES:
+                    break
+                lines.append(line)
         first = f"{lines[0]['level']} {lines[0]['message']}"
         more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
         return {"message": first + more, "data": {"log": lines}}

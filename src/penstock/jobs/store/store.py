@@ -267,7 +267,7 @@ class JobStore:
         if job.tenant:
             self.side_items.note_tenant(job.tenant)
         if job.waiting_for or job.run_at > job.created_at:
-            return job, text
+            return job
         if job.rate_key is not None or self.side_items.has_tenants(job.created_at):
             turn = self._turns.next_turn(job.queue, job.priority, _flow(job), job.created_at)
             job = replace(job, turn=turn)

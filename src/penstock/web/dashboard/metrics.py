@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.errors import PenstockError, ResourceNotFoundException
+from penstock.errors import AccessDeniedException, PenstockError, ResourceNotFoundException
 from penstock.jobs.metrics.instruments import CONTENT_TYPE, Registry
 from penstock.jobs.metrics.queue_metrics import MOST_QUEUES, QueueMetrics
 from penstock.web.dashboard.security import HEALTH, METRICS
@@ -63,7 +63,7 @@ class Health:
         source = self._site.source
         try:
             source.db.execute("DescribeTable", {"TableName": source.table})
-        except ResourceNotFoundException:  # it answers: no app has used it yet
+        except (ResourceNotFoundException, AccessDeniedException):  # it answers: no app has used it, or we may not ask
             return True
         except (PenstockError, OSError):
             return False
