@@ -483,6 +483,13 @@ def test_every_answer_is_what_the_document_says(world: World):
     assert {one.value for one in State} == set(document["components"]["schemas"]["State"]["enum"])
 
 
-def test_the_route_of_events_is_prepared_and_not_in_the_document(world: World):
-    assert world.post("/jobs/job_x/events/approval", {"by": "ada"}).status_code == 501
-    assert not [path for path in world.api.openapi()["paths"] if "{name}" in path and "events" in path]
+def test_an_event_reaches_its_job_once_for_its_id_and_not_after_its_end(world: World):
+    job = world.app.task_named("order").enqueue()
+    sent = {"data": {"by": "ada"}, "event_id": "webhook-1"}
+    assert world.post(f"/jobs/{job.id}/events/approval", sent).status_code == 200
+    assert world.post(f"/jobs/{job.id}/events/approval", sent).status_code == 200
+    assert world.app.get(job.id).sent == 1
+    assert world.post(f"/jobs/{job.id}/events/a%23b", {}).status_code == 422
+    assert world.post("/jobs/job_none/events/approval", {}).status_code == 404
+    world.app.cancel(job.id)
+    assert world.post(f"/jobs/{job.id}/events/approval", {}).status_code == 409

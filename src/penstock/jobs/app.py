@@ -176,7 +176,7 @@ class App:
         keeps the `version` that its task has when it first starts, and `ctx.version` says which one that was.
         `cron` also enqueues it by the clock of `timezone`, once for each time whatever the number of workers. In an
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
-        it runs when the clocks go forward. `cron_args` are the arguments of its jobs. While one of them has not ended,
+        it runs when the clocks go forward. `cron_args` are the arguments of its jobs, as JSON. While one of them has not ended,
         the next is skipped, unless `cron_overlap` allows it.
         `tags` are words that `app.jobs.find(tag=…)` finds its jobs by. `capture_logs` is a level, such as "INFO": what
         the task logs from it on is also in the job's log. `secret` names parameters, fields below them ("order.card")
@@ -556,7 +556,7 @@ def _as_enqueued(job: Job, is_new: bool) -> Job:
 def _check_arguments(task: Task[Any, Any], schedule: Schedule) -> None:
     """Refuses at once what no job of the schedule could be given."""
     try:
-        to_json(task.new_job((), dict(schedule.arguments)).args, "cron_args")
+        to_json(task.new_job_of_json(dict(schedule.arguments)).args, "cron_args")
     except BadJob as error:
         raise BadJob(f"A schedule gives its cron_args. {error} Give the others defaults, or put them there.") from error
 

@@ -160,7 +160,7 @@ class Schedules:
         overlap: bool = False,
         paused: bool = False,
     ) -> SavedSchedule:
-        """Enqueues the task by the clock of `timezone` from now on, with these arguments.
+        """Enqueues the task by the clock of `timezone` from now on, with these arguments, as JSON has them.
 
         `cron` is five fields ("30 6 * * mon-fri"), or `every` a timedelta. While one of its jobs has not ended, the
         next is skipped, unless `overlap` allows it. `task` is a task, also one with options, or the name of another
@@ -337,7 +337,7 @@ class Schedules:
         """The job of a schedule for a time, or (None) for now."""
         task = self._tasks.get(saved.task)
         if task is not None:
-            new = replace(task.new_job((), dict(saved.args)), **saved.options)
+            new = replace(task.new_job_of_json(dict(saved.args)), **saved.options)
         else:
             new = NewJob(saved.task, dict(saved.args), **{**saved.task_options, **saved.options})
         # Of jobs with one unique key, one has not ended: the next is not made while the last one is there.
@@ -396,7 +396,7 @@ class Schedules:
         task = self._tasks.get(saved.task)
         if task is None:
             return dict(saved.task_options)
-        new = task.new_job((), dict(saved.args))
+        new = task.new_job_of_json(dict(saved.args))
         values = {one.name: getattr(new, one.name) for one in fields(NewJob) if one.name in _KEPT}
         return {name: value for name, value in values.items() if value != _DEFAULTS[name]}
 

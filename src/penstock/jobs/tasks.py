@@ -267,6 +267,17 @@ class Task(Generic[P, R]):
             arguments = self._write_arguments(arguments)
         return NewJob(self.name, arguments, **options)
 
+    def new_job_of_json(self, arguments: dict[str, Any]) -> NewJob:
+        """The same of arguments as JSON has them: a schedule's, or another program's. Raises BadJob."""
+        try:
+            return self.new_job((), self.read_arguments(arguments))
+        except BadArguments as error:
+            raise BadJob(str(error)) from error
+
+    def enqueue_json(self, arguments: dict[str, Any]) -> Job:
+        """Makes a job of arguments as JSON has them."""
+        return self.jobs.enqueue_new(self.new_job_of_json(arguments))
+
     def _write_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
         if not self._is_resolved:
             self._resolve()

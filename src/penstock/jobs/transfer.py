@@ -39,6 +39,7 @@ from penstock.jobs.model.job import (
     new_id,
 )
 from penstock.jobs.model.json_text import from_json, to_json
+from penstock.jobs.model.secret_fields import RESULT
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.table_items import ItemKey, ReadItems, read_items, write_items
 from penstock.stored_text import cut
@@ -87,7 +88,8 @@ def secret_fields(job: Job) -> tuple[str, ...]:
 
     Everything that shows or leaves out secrets asks here.
     """
-    return job.masked
+    declared = (path for path in job.secret if path.partition(".")[0] != RESULT)
+    return tuple(dict.fromkeys((*job.masked, *declared)))
 
 
 # ── pulling ──────────────────────────────────────────────────────────────────────────────────────

@@ -32,6 +32,7 @@ from penstock.jobs.job_queries import BulkChange
 from penstock.jobs.model.job import MOST_TAGS, BadJob, Job, JobNotFound, KeyTaken
 from penstock.jobs.model.json_text import NotJson, to_json
 from penstock.jobs.model.state import BadTransition, State
+from penstock.jobs.model.workflow import EventRefused
 from penstock.jobs.store.depths import read_depth
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import WorkerRegistry
@@ -54,6 +55,7 @@ _STATUSES: Final = {
     ),
     BadTransition: (409, f"GET {PREFIX}/jobs/ID says in which state it is now."),
     KeyTaken: (409, "Use another key for another job, or the same arguments."),
+    EventRefused: (409, "Read the job again: it has ended, or has events that it has not taken."),
     BadJob: (422, f"Change what the message names; {PREFIX}/openapi.json has the limits."),
     NotJson: (422, "Send what JSON can hold."),
 }
@@ -164,6 +166,13 @@ class Reason(StrictModel):
     reason: str = Field(default="", max_length=1_000)
 
 
+class EventBody(StrictModel):
+    data: Any = Field(default=None, description="What ctx.wait_for returns.")
+    event_id: str | None = Field(
+        default=None, min_length=1, max_length=200, description="Events of one job with the same id are one event."
+    )
+
+
 class Filter(StrictModel):
     """Which jobs; all members are optional."""
 
@@ -220,7 +229,13 @@ class JobSummary(BaseModel):
     error: FailureView | None
     cancel_reason: str | None
     tags: list[str]
+    schedule: str | None
     waiting_for: list[str]
+    wait: str | None = Field(description="What its task waits for: a time, an event, other jobs.")
+    parent_id: str | None
+    child_count: int
+    forked_from: str | None
+    pulled_from: str | None
 
 
 class JobView(JobSummary):
@@ -328,6 +343,7 @@ async def _service(request: Request) -> JobsService:
 Service = Annotated[JobsService, Depends(_service)]
 JobId = Annotated[str, Path(min_length=1, max_length=_NAME_CHARACTERS)]
 QueueName = Annotated[str, Path(min_length=1, max_length=_NAME_CHARACTERS)]
+EventName = Annotated[str, Path(min_length=1, max_length=_NAME_CHARACTERS)]
 router = ApiRouter(PREFIX)
 
 _COMMON: Final = {401: "The token is missing", 503: "The database does not answer"}
@@ -357,7 +373,8 @@ def enqueue(body: EnqueueRequest, service: Service) -> Response:
     app = service.app_to_enqueue()
     given = body.model_dump(exclude={"task", "args", "run_at", "delay_seconds"}, exclude_none=True)
     task = app.task_named(body.task)
-    job = task.options(**given, run_at=_moment("run_at", body.run_at), delay=body.delay_seconds).enqueue(**body.args)
+    task = task.options(**given, run_at=_moment("run_at", body.run_at), delay=body.delay_seconds)
+    job = task.enqueue_json(body.args)
     return answer(_view(job, app.store), 201 if job.is_new else 200)
 
 
@@ -437,10 +454,17 @@ def retry(id: JobId, service: Service) -> Response:
     return answer(_view(app.retry(id), app.store))
 
 
-@router.post("/jobs/{id}/events/{name}", include_in_schema=False)
-async def send_event(id: JobId, name: str, request: Request, service: Service) -> Response:
-    """Prepared: with `app.send_event`, it is `app.send_event(id, name, data, event_id)` in a thread, and 202."""
-    raise Problem(501, "This version has no events into jobs.", "Use a newer version of Penstock.")
+@router.post(
+    "/jobs/{id}/events/{name}",
+    summary="Send it an event, which its task waits for",
+    response_model=JobView,
+    responses=refusals(_CHANGES),
+)
+def send_event(
+    id: JobId, name: EventName, service: Service, body: Annotated[EventBody, Body()] = EventBody()
+) -> Response:
+    app = service.app()
+    return answer(_view(app.send_event(id, name, body.data, event_id=body.event_id), app.store))
 
 
 @router.get("/queues", summary="The queues of the workers", response_model=QueuesView, responses=refusals(_COMMON))

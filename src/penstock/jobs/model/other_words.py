@@ -24,7 +24,7 @@ OPTIONS: Final = {
     "limit_key": "concurrency_key",
     "max_instances": "cron_overlap=True, without which a schedule's jobs never overlap",
     "max_retries": "retries on the task",
-    "rate_limit": "concurrency_key and max_concurrent, which limit how many run at once",
+    "rate_limit": "rate='100/m' on the task, with a rate_key if its jobs are to be told apart",
     "retry_backoff": "retries=RetryPolicy(…) on the task",
     "run_in_seconds": "delay",
     "soft_time_limit": "soft_time_limit_seconds on the task",
@@ -58,10 +58,9 @@ OF_CONTEXTS: Final = {
     "job_id": "ctx.id is the job's id",
     "meta": "ctx.progress(40, step='fetching', rows=7) stores data with the progress",
     "request": "ctx.id, ctx.attempt and ctx.job tell of the job",
-    "retry": "raise an exception, and the task's retries=… decides; ctx.requeue() ends the attempt without a failure",
+    "retry": "raise penstock.RetryIn(60), or any exception: the task's retries=… decides",
     "save": "ctx.checkpoint(name, value) keeps a value",
     "set_progress": "ctx.progress(40) reports progress",
-    "sleep": "use time.sleep, or asyncio.sleep; a job that is to begin later is enqueued with a delay",
     "update_state": "ctx.progress(40, step='fetching') reports progress",
 }
 OF_APPS: Final = {

@@ -157,6 +157,10 @@ def checked_until(until: float) -> float:
     return until
 
 
+class EventRefused(BadJob):
+    """The job has ended, or has very many events that it has not taken: the event was not sent."""
+
+
 def checked_event_id(event_id: str) -> str:
     if not isinstance(event_id, str) or not 1 <= len(event_id.encode(errors="replace")) <= EVENT_ID_BYTES:
         raise BadJob(f"event_id is text of 1 to {EVENT_ID_BYTES} bytes, not {event_id!r:.100}.")

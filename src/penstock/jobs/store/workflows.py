@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.jobs.layouts.layout import Record
 from penstock.jobs.model import transitions
-from penstock.jobs.model.job import INLINE_DEPENDENCIES, BadJob, Job, NewJob, Payload, checked_name, waiting_parts
+from penstock.jobs.model.job import INLINE_DEPENDENCIES, Job, NewJob, Payload, checked_name, waiting_parts
 from penstock.jobs.model.transitions import ChangedJob
 from penstock.jobs.model.workflow import (
     MOST_UNREAD_EVENTS,
     Child,
+    EventRefused,
     JobSuspended,
     Operation,
     SentEvent,
@@ -239,9 +240,9 @@ def child_of(parent: Job, new: NewJob, child_id: str) -> NewJob:
 
 def _check_takes_events(job: Job, name: str) -> None:
     if job.is_terminal:
-        raise BadJob(f"{job.id} is {job.state}: the event {name!r} would never be taken. Nothing was sent.")
+        raise EventRefused(f"{job.id} is {job.state}: the event {name!r} would never be taken. Nothing was sent.")
     if job.unread >= MOST_UNREAD_EVENTS:
-        raise BadJob(
+        raise EventRefused(
             f"{job.id} has {job.unread:,} events that it has not taken, which is the most there may be: the event "
             f"{name!r} was not sent. See what it waits for with `penstock jobs why {job.id}`."
         )
