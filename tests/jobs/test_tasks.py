@@ -295,7 +295,7 @@ def test_attributes_by_other_systems_words_are_refused_with_ours(
         (context, "retry", r"A JobContext has no \.retry here: raise"),
         (AsyncJobContext(context), "update_state", r"ctx\.progress"),
         (app, "AsyncResult", r"An App has no \.AsyncResult here: app\.get\(job_id\)"),
-        (app, "send_task", r"app\.tasks\['name'\]\.enqueue"),
+        (app, "send_task", r"app\.task_named\('name'\)\.enqueue"),
     ):
         with pytest.raises(AttributeError, match=ours):
             getattr(owner, word)
