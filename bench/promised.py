@@ -222,6 +222,13 @@ JOBS = (
         "<", 5, lambda share: f"{share:.2f} %",
     ),
     Promise(
+        "Jobs", "A claim beside 100,000 sleeping jobs, by one beside none", "sleepers", value("ratio"), "<", 1.2, times,
+    ),
+    Promise(
+        "Jobs", "10,000 jobs that sleep until the same second, until all have ended", "sleepers", value("timers"),
+        "<", 10, one_digit("s"),
+    ),
+    Promise(
         "Jobs", "Faults after 200 random kills over 2,000 jobs", "kills", value("faults/200 kills of 2000 jobs"),
         "=", 0, whole(),
     ),
