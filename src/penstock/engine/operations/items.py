@@ -142,7 +142,7 @@ def _prepare_update(request: Request) -> write_steps.Update:
 @operation("PutItem", kind="write", prepare=_prepare_put, is_checked=False)
 def put_item(context: OperationContext, request: Request) -> Response | bytes:
     prepared = context.prepared or _prepare_put(request)
-    if type(prepared) is usual_puts.UsualPut:
+    if isinstance(prepared, usual_puts.UsualPut):
         answer = prepared.run(context)
         if answer is not None:
             return answer
