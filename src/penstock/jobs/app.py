@@ -176,8 +176,8 @@ class App:
         keeps the `version` that its task has when it first starts, and `ctx.version` says which one that was.
         `cron` also enqueues it by the clock of `timezone`, once for each time whatever the number of workers. In an
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
-        it runs when the clocks go forward. `cron_args` are the arguments of its jobs, as JSON. While one of them has not ended,
-        the next is skipped, unless `cron_overlap` allows it.
+        it runs when the clocks go forward. `cron_args` are the arguments of its jobs, as JSON. While one of them has
+        not ended, the next is skipped, unless `cron_overlap` allows it.
         `tags` are words that `app.jobs.find(tag=…)` finds its jobs by. `capture_logs` is a level, such as "INFO": what
         the task logs from it on is also in the job's log. `secret` names parameters, fields below them ("order.card")
         and parts of the result ("return.key") that no screen shows. They are stored all the same: `App(codec=…)`

@@ -461,7 +461,10 @@ def retry(id: JobId, service: Service) -> Response:
     responses=refusals(_CHANGES),
 )
 def send_event(
-    id: JobId, name: EventName, service: Service, body: Annotated[EventBody, Body()] = EventBody()
+    id: JobId,
+    name: EventName,
+    service: Service,
+    body: Annotated[EventBody, Body()] = EventBody(),  # noqa: B008 - frozen
 ) -> Response:
     app = service.app()
     return answer(_view(app.send_event(id, name, body.data, event_id=body.event_id), app.store))
