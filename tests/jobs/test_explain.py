@@ -31,7 +31,7 @@ def test_a_job_that_waits_for_a_slot_says_who_holds_it_and_how_many_come_first(s
     claimed(store, holder)
     reason = f"waits because 1 with the concurrency key 'k' is running already: {holder.id}"
     assert why(store, rest[0]) == f"{reason}."
-    assert store.set_aside_limited(rest)
+    assert store.pools.set_aside_limited(rest)
     assert why(store, rest[0]) == f"{reason}."
     assert why(store, rest[2]) == f"{reason}; 2 that wait for the same come first."
     store.complete(store.get(holder.id))
@@ -51,7 +51,7 @@ def test_a_job_for_a_task_that_no_worker_has_says_so_wherever_it_waits(store: Jo
     job = made(store, task="elsewhere")
     reason = "waits because no worker of the queue default has a task named elsewhere."
     assert why(store, job) == reason
-    assert store.set_aside_unknown([job])
+    assert store.pools.set_aside_unknown([job])
     assert why(store, job) == reason
 
 

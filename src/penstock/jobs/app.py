@@ -345,7 +345,7 @@ class App:
                 f"The jobs of {new.task} are in {store.db.name}, and the transaction is one of {database.name}: one "
                 "transaction cannot write to both. Use one database for both: db = connect(…), App(db)."
             )
-        return store.join(new, self._wake_workers)
+        return store.new_jobs.join(new, self._wake_workers)
 
     def get(self, job_id: str) -> Job:
         """Raises JobNotFound."""

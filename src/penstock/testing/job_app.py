@@ -156,7 +156,7 @@ class JobApp:
                 continue
             found = store.claimable(queue, _POLLED)
             for key in found.limits:
-                store.unblock(key)
+                store.pools.unblock(key)
             for candidate in found.jobs:
                 if candidate.needs_settling:
                     store.settle(candidate)

@@ -170,7 +170,7 @@ class Interleavings(RuleBasedStateMachine):
         seen = store.get(model.id)
         if seen.run_at > max(store.clock.now(), seen.updated_at):
             return
-        assert store.set_aside_limited([seen]) == (len(self._slots()) >= LIMIT)
+        assert store.pools.set_aside_limited([seen]) == (len(self._slots()) >= LIMIT)
 
     @rule(worker=st.sampled_from(range(3)))
     def look_at_limits(self, worker: int) -> None:

@@ -23,14 +23,14 @@ def blocked(store: JobStore, count: int) -> tuple[Job, list[Job]]:
     """A job that holds the one slot, and others that wait for it in the key's pool."""
     first, *rest = limited(store, count + 1)
     holder = claimed(store, first)
-    assert store.set_aside_limited(rest)
+    assert store.pools.set_aside_limited(rest)
     return holder, rest
 
 
 def look(store: JobStore) -> None:
     """What a poll does with limits."""
     for key in store.claimable("default", 10).limits:
-        store.unblock(key)
+        store.pools.unblock(key)
 
 
 def test_a_job_that_its_limit_refuses_comes_back_when_a_slot_is_free(store: JobStore) -> None:
@@ -51,7 +51,7 @@ def test_a_slot_that_is_free_keeps_jobs_out_of_the_pool(store: JobStore) -> None
     with pytest.raises(LimitReached):
         store.claim(store.get(second.id), "w2", LEASE)
     store.complete(holder)  # before the one who was refused could move it
-    assert not store.set_aside_limited([second])
+    assert not store.pools.set_aside_limited([second])
     assert claimable(store) == [second.id]
 
 
@@ -59,7 +59,7 @@ def test_a_job_that_was_changed_meanwhile_is_not_moved(store: JobStore) -> None:
     first, second = limited(store, 2)
     claimed(store, first)
     store.log(second.id, "hello")
-    assert not store.set_aside_limited([second])
+    assert not store.pools.set_aside_limited([second])
     assert claimable(store) == [second.id]
 
 
@@ -116,7 +116,7 @@ def test_a_job_in_the_pool_can_be_cancelled_and_the_next_one_comes(store: JobSto
 def test_the_most_urgent_job_of_a_pool_comes_back_first(store: JobStore) -> None:
     holder, rest = blocked(store, 2)
     urgent = limited(store, 1, priority=9)
-    assert store.set_aside_limited(urgent)
+    assert store.pools.set_aside_limited(urgent)
     store.complete(holder)
     assert claimable(store) == [urgent[0].id]
     assert {job.pool for job in store.get_many([job.id for job in rest])} == {"limit"}
@@ -127,7 +127,7 @@ def test_the_most_urgent_job_of_a_pool_comes_back_first(store: JobStore) -> None
 def test_jobs_in_pools_are_looked_after(store: JobStore, clock: ManualClock, paused: bool) -> None:
     holder, rest = blocked(store, 2)
     other = made(store, task="elsewhere")
-    assert store.set_aside_unknown([other])
+    assert store.pools.set_aside_unknown([other])
     for _ in range(40):
         clock.advance(3 * DAY)
         holder = store.renew(holder)
@@ -140,7 +140,7 @@ def test_jobs_in_pools_are_looked_after(store: JobStore, clock: ManualClock, pau
 def test_workers_that_have_a_task_read_its_pool(store: JobStore) -> None:
     jobs = [made(store, task="elsewhere", priority=priority) for priority in (1, 9, 5)]
     ours = made(store, priority=7)
-    assert store.set_aside_unknown(jobs)
+    assert store.pools.set_aside_unknown(jobs)
     assert claimable(store) == [ours.id]
     assert store.queue("default").tasks == {"elsewhere"}
     found = store.claimable("default", 10, tasks=["elsewhere"])
@@ -151,36 +151,36 @@ def test_workers_that_have_a_task_read_its_pool(store: JobStore) -> None:
 
 def test_a_pool_that_is_empty_is_forgotten_after_a_while(store: JobStore, clock: ManualClock) -> None:
     job = made(store, task="elsewhere")
-    assert store.set_aside_unknown([job])
+    assert store.pools.set_aside_unknown([job])
     store.cancel(job.id)
     assert store.claimable("default", 10, tasks=["elsewhere"]).empty_tasks == ("elsewhere",)
-    store.forget_task(store.queue("default"), "elsewhere")
+    store.pools.forget_task(store.queue("default"), "elsewhere")
     assert store.queue("default").tasks == {"elsewhere"}  # another job may just be moving there
     clock.advance(130)
     seen = store.queue("default")
     late = made(store, task="elsewhere")
-    assert store.set_aside_unknown([late])
-    store.forget_task(seen, "elsewhere")
+    assert store.pools.set_aside_unknown([late])
+    store.pools.forget_task(seen, "elsewhere")
     assert store.queue("default").tasks == {"elsewhere"}
     store.cancel(late.id)
     clock.advance(130)
-    store.forget_task(store.queue("default"), "elsewhere")
+    store.pools.forget_task(store.queue("default"), "elsewhere")
     assert store.queue("default").tasks == frozenset()
 
 
 def test_a_job_does_not_move_to_a_pool_that_nobody_reads(store: JobStore, clock: ManualClock) -> None:
     """The name of the task is removed between the moment at which it is written and the move."""
     first, second = (made(store, task="elsewhere") for _ in range(2))
-    assert store.set_aside_unknown([first])
+    assert store.pools.set_aside_unknown([first])
     store.side_items.remove_task(store.queue("default"), "elsewhere")
-    assert not store.set_aside_unknown([second])
+    assert not store.pools.set_aside_unknown([second])
     assert claimable(store) == [second.id]
-    assert store.set_aside_unknown([second])
+    assert store.pools.set_aside_unknown([second])
     assert store.queue("default").tasks == {"elsewhere"}
 
 
 def test_a_pause_leaves_the_pools_of_tasks_alone(store: JobStore) -> None:
-    assert store.set_aside_unknown([made(store, task="elsewhere")])
+    assert store.pools.set_aside_unknown([made(store, task="elsewhere")])
     store.pause("default", "lunch")
     assert store.queue("default").tasks == {"elsewhere"}
     store.resume("default")
@@ -193,8 +193,8 @@ def test_what_a_poll_reads_does_not_grow_with_jobs_that_cannot_start(store: JobS
     claimed(store, limited(store, 1)[0])
     read = []
     for count in (20, 90):
-        assert store.set_aside_limited(limited(store, count))
-        assert store.set_aside_unknown([made(store, task="elsewhere") for _ in range(count)])
+        assert store.pools.set_aside_limited(limited(store, count))
+        assert store.pools.set_aside_unknown([made(store, task="elsewhere") for _ in range(count)])
         counting_store, counting = counted(store)
         assert len(counting_store.claimable("default", 16, evenly=True).jobs) == 1
         read.append((counting.scanned, len(counting.calls)))

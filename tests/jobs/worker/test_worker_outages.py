@@ -36,6 +36,8 @@ from penstock.jobs import context
 from penstock.jobs.context import attempt_of
 from penstock.jobs.model.state import State
 from penstock.jobs.sources import StoreSource
+from penstock.jobs.store.patience import patient
+from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.worker import Worker
 from penstock.leases import AbandonedLease
 
@@ -117,6 +119,37 @@ def test_a_job_that_a_task_enqueues_waits_for_the_database_and_is_made_once(app:
     assert (ended.state, ended.attempt, ended.failures) == (State.COMPLETED, 1, 0)
     assert away.left == 0
     assert [one.state for one in app.store.find(task="other").jobs] == [State.COMPLETED]
+
+
+def test_a_job_whose_answer_was_lost_and_that_a_worker_has_claimed_since_is_made_once(tmp_path: Path) -> None:
+    with connect(tmp_path / "jobs.db") as db:
+        others = JobStore(db)
+        others.create_tables()
+
+        class Claimed(Away):
+            """Whoever waits for the answer gets none, and meanwhile a worker claims the job."""
+
+            def execute(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+                answer = self.inner.execute(operation, request)
+                if operation == "PutItem" and self.left:
+                    self.left = 0
+                    (job,) = others.claimable("default", 10).jobs
+                    assert others.claim(job, "worker", 30.0) is not None
+                    raise refused()
+                return answer
+
+        away = Claimed(db.transport)
+        app = penstock.App(Database(away), files=tmp_path / "files")
+        task = app.task("report")(do_nothing)
+        app.store.create_tables()
+        away.go(1)
+        with patient(lambda error, failures, since: None):
+            job = task.enqueue()
+        assert [one.id for one in others.find().jobs] == [job.id]
+        assert job.is_new
+
+
+def do_nothing() -> None: ...
 
 
 @pytest.fixture

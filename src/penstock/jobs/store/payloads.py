@@ -17,10 +17,12 @@ from penstock.jobs.layouts.layout import Layout, Record
 from penstock.jobs.model.job import Job, JobNotFound, Payload
 from penstock.jobs.model.json_text import NotJson, from_json, same_json, to_json
 
-__all__ = ["INLINE_BYTES", "RECORD_BYTES", "NotJson", "Payloads", "from_json", "to_json"]
+__all__ = ["INLINE_BYTES", "RECORD_BYTES", "SHORT_CHARACTERS", "NotJson", "Payloads", "from_json", "to_json"]
 
 INLINE_BYTES: Final = 8 * 1024
 """A main record is written whole at each report: what is in it should be short."""
+SHORT_CHARACTERS: Final = 1_024
+"""What is no longer than this fits into the write of its main record, whatever else is in it."""
 RECORD_BYTES: Final = 300 * 1024
 """An item holds 400 KB; this leaves room for the rest of it."""
 

@@ -22,12 +22,10 @@ from penstock.clock import Clock, SystemClock
 from penstock.codecs import MARK, CodecChain
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
-from penstock.jobs.layouts.item_collection import CollectionLayout, limit_pool, task_pool
-from penstock.jobs.layouts.layout import Item, Layout, Record
+from penstock.jobs.layouts.item_collection import CollectionLayout, task_pool
+from penstock.jobs.layouts.layout import Layout, Record
 from penstock.jobs.model import transitions
 from penstock.jobs.model.job import (
-    LIMIT_POOL,
-    TASK_POOL,
     BadJob,
     Checkpoint,
     Entry,
@@ -41,12 +39,9 @@ from penstock.jobs.model.job import (
     KeyTaken,
     NewJob,
     Payload,
-    check_new,
     checked_name,
     checked_progress,
-    first_version,
     is_id,
-    new_id,
 )
 from penstock.jobs.model.rate import has_slot
 from penstock.jobs.model.secret_fields import mask_arguments, mask_result
@@ -55,13 +50,14 @@ from penstock.jobs.model.transitions import Change, ChangedJob
 from penstock.jobs.model.webhook import WEBHOOK_RETRIES, delivery_of
 from penstock.jobs.store.conditional_writes import Guarded, JobWriter
 from penstock.jobs.store.dependencies import Dependencies
+from penstock.jobs.store.enqueue import NewJobs
 from penstock.jobs.store.patience import PatientDatabase
-from penstock.jobs.store.payloads import RECORD_BYTES, NotJson, Payloads, from_json, to_json
+from penstock.jobs.store.payloads import RECORD_BYTES, SHORT_CHARACTERS, NotJson, Payloads, from_json, to_json
+from penstock.jobs.store.pools import Pools
 from penstock.jobs.store.queries import LIMIT_PREFIX, RATE_PREFIX, Ahead, Claimable, JobFilter, JobReader
 from penstock.jobs.store.rates import RateLimits
 from penstock.jobs.store.retention import Expiry
-from penstock.jobs.store.side_items import Action, Limit, Queue, SideItems
-from penstock.jobs.store.transactions import JobInTransaction
+from penstock.jobs.store.side_items import Action, Queue, SideItems
 from penstock.jobs.store.turns import Turns
 from penstock.jobs.store.workflows import Workflows
 from penstock.leases import LeaseLost, grant
@@ -73,22 +69,7 @@ from penstock.tables.apply.apply import ensure_tables
 _LOG = logging.getLogger("penstock.jobs")
 
 DEFAULT_KEEP_SECONDS: Final = 30 * 24 * 3600
-_ENQUEUED_TOGETHER: Final = 100
-_SHORT_CHARACTERS: Final = 1_024
 _LOOK_AFTER_SECONDS: Final = 24 * 3600.0
-_FREE_SLOTS_SECONDS: Final = 60.0
-_LOOK_SECONDS: Final = 300.0
-"""How often a limit whose jobs wait is looked at, though nobody has released a slot."""
-_INDEX_SECONDS: Final = 5.0
-"""An index shows every write that is as old as this."""
-_UNBLOCKED_TOGETHER: Final = 25
-_UNBLOCK_TRIES: Final = 5
-_NAMED_SECONDS: Final = 20.0
-_TASK_POOL_SECONDS: Final = 120.0
-"""Much longer than twice the above: then no job can have moved to a task's pool that its index does not show."""
-_MOST_REMEMBERED: Final = 10_000
-_MOST_TASK_POOLS: Final = 100
-"""Of a queue: their names are in one item, which every poll reads."""
 _MESSAGE_CHARACTERS: Final = 10_000
 _SUMMARY_CHARACTERS: Final = 1_000
 _FILE_NAME_BYTES: Final = 1_000
@@ -109,7 +90,7 @@ def short_result(value: object, write: Callable[[object], object]) -> str | None
         text = to_json(write(value), "result")
     except NotJson:
         return None  # `complete` says what is wrong with it
-    return text if len(text) <= _SHORT_CHARACTERS else None
+    return text if len(text) <= SHORT_CHARACTERS else None
 
 
 class LimitReached(PenstockError):
@@ -150,10 +131,11 @@ class JobStore:
         self._writer = JobWriter(db, self.layout)
         claims = self.layout.claim_index, self.layout.shards
         self.side_items = SideItems(db, self.layout.table, self.layout.main_key, *claims)
-        self._turns = Turns(self.side_items, self._reader.first_turn, self.layout.ttl_name)
         self.payloads = Payloads(db, self.layout, files, codecs or CodecChain())
         self._expiry = Expiry(db, self.layout, self.side_items, self._reader, self._writer, keep_seconds)
         self._dependencies = Dependencies(self, self._reader, self._writer)
+        turns = Turns(self.side_items, self._reader.first_turn, self.layout.ttl_name)
+        self.new_jobs = NewJobs(self, self._reader, self._writer, self._expiry, self._dependencies, turns)
         self.workflows = Workflows(self, self._reader, self._writer, self._dependencies)
         self.rates = RateLimits(
             self.layout,
@@ -165,12 +147,15 @@ class JobStore:
             metered=db.capabilities.metered,
             look_after_pool=self._look_after_pool,
         )
+        self.pools = Pools(
+            self.side_items,
+            self._reader,
+            self._writer,
+            self.clock,
+            metered=db.capabilities.metered,
+            look_after_pool=self._look_after_pool,
+        )
         self._looked_after: dict[str, float] = {}
-        self._freed: dict[str, float] = {}
-        self._blocked: dict[str, str] = {}
-        """Concurrency keys that were blocked when they were last seen, and the queue that is told of a free slot."""
-        self._named_tasks: dict[str, tuple[frozenset[str], float]] = {}
-        """The tasks that this process has named in queues' items, and when."""
 
     @classmethod
     def of_table(cls, db: Database, table: str, *, files: Files | None = None) -> JobStore:
@@ -210,116 +195,11 @@ class JobStore:
 
         `stored_args` are arguments as another job has them stored, instead of those of `new`.
         """
-        job, text = self._first_version(new)
-        made, is_new = self._create(new, job, text if stored_args is None else stored_args)
-        return (self._dependencies.register(made) if made.unregistered else made), is_new
+        return self.new_jobs.create(new, stored_args)
 
     def create_all(self, news: Sequence[NewJob]) -> list[tuple[Job, bool]]:
         """The same for each; in process, a hundred at a time are one commit. Nothing is made if one is refused."""
-        made: dict[int, Job] = {}
-        plain: list[tuple[int, ChangedJob]] = []
-        for place, new in enumerate(news):
-            job, text = self._first_version(new)
-            if self._is_one_put(job, text):
-                plain.append((place, transitions.create(job, Payload(self.payloads.encode(job, "args", text)))))
-        for start in range(0, len(plain), _ENQUEUED_TOGETHER):
-            group = plain[start : start + _ENQUEUED_TOGETHER]
-            written = self._writer.create_together([created for _, created in group])
-            made.update({place: created.job for (place, created), is_new in zip(group, written, strict=True) if is_new})
-        # What is more than one write, or is there already, is made as any other.
-        return [(made[place], True) if place in made else self.create(new) for place, new in enumerate(news)]
-
-    def plan_creation(self, new: NewJob) -> ChangedJob | None:
-        """The new job, where making it is one write of one item."""
-        job, text = self._first_version(new)
-        if not self._is_one_put(job, text):
-            return None
-        return transitions.create(job, Payload(self.payloads.encode(job, "args", text)))
-
-    def _is_one_put(self, job: Job, text: str) -> bool:
-        return (
-            self._writer.keeps_events
-            and not job.depends_on
-            and job.unique_key is None
-            and not job.tags
-            and len(text) <= _SHORT_CHARACTERS
-        )
-
-    def join(self, new: NewJob, on_commit: Callable[[], None]) -> JobInTransaction:
-        """The job as a part of somebody's transaction; nothing is written here."""
-        job, text = self._plan(new)
-        return JobInTransaction(self, self._writer, self._expiry, new, job, text, on_commit)
-
-    def _plan(self, new: NewJob) -> tuple[Job, str]:
-        """The job as it is to be, and its arguments. Nothing is read or written."""
-        check_new(new)
-        return first_version(new, self.clock.now(), self.keep_seconds), to_json(new.args, "args")
-
-    def _first_version(self, new: NewJob) -> tuple[Job, str]:
-        """The same with its place among the others, which is read and written here."""
-        job, text = self._plan(new)
-        if job.depends_on:
-            job = self._dependencies.check_parents(job)
-        return self.take_turn(job), text
-
-    def take_turn(self, job: Job) -> Job:
-        """The new job with its turn among the tenants', if it is ready."""
-        if job.tenant:
-            self.side_items.note_tenant(job.tenant)
-        if job.waiting_for or job.run_at > job.created_at:
-            return job
-        if job.rate_key is not None or self.side_items.has_tenants(job.created_at):
-            turn = self._turns.next_turn(job.queue, job.priority, _flow(job), job.created_at)
-            job = replace(job, turn=turn)
-        return job
-
-    def _create(self, new: NewJob, job: Job, text: str) -> tuple[Job, bool]:
-        contention = Contention(job.id)
-        while True:
-            payload, records = self.payloads.place(job, "args", text)
-            stored, dependencies = self._dependencies.store_apart(job)
-            records += dependencies
-            if job.tags:
-                records += self.layout.tags(job)
-            created = transitions.create(stored, payload)
-            try:
-                guards = [] if job.unique_key is None else self.side_items.hold_unique(job)
-                self._writer.create(created, records, guards)
-                return created.job, True
-            except Conflict as conflict:
-                found = conflict.current
-                if new.idempotency_key is None and new.id is None:
-                    job = replace(job, id=new_id(job.created_at))  # one id in two billion
-                elif found is not None and found.expires_at > job.created_at:
-                    return self.check_same(new, found, text), False
-                elif found is not None:
-                    self._expiry.remove(found)
-            except Guarded as refusal:
-                holder = self.unique_holder(job, refusal.item)
-                if holder is not None:
-                    return holder, False
-            contention.wait()
-
-    def check_same(self, new: NewJob, found: Job, text: str) -> Job:
-        """The job that has the new one's idempotency key already. Raises BadJob if it has other arguments."""
-        if found.task != new.task or not self.payloads.is_same(found, found.args, text):
-            raise KeyTaken(
-                f"{found.id} has the same idempotency key ({new.idempotency_key or new.id!r}) and other arguments. "
-                "Use another key for another job, or the same arguments."
-            )
-        return found
-
-    def unique_holder(self, job: Job, guard: Item | None) -> Job | None:
-        """Who holds the job's unique key; None, and nobody does any more, if that one is gone or has ended."""
-        holder = (guard or {}).get("holder", {}).get("S", "")
-        try:
-            found = self._reader.get(holder, self.clock.now())
-            if not found.is_terminal:
-                return found
-        except JobNotFound:  # it has expired, or was deleted by hand
-            pass
-        self.side_items.forget_unique(job, holder)
-        return None
+        return self.new_jobs.create_all(news)
 
     # ── finding ──────────────────────────────────────────────────────────────────────────────────
 
@@ -401,7 +281,7 @@ class JobStore:
         self._looked_after[queue] = now + min(_LOOK_AFTER_SECONDS, often)
         for found in self._reader.find_unattended(queue, now - often, now):
             if isinstance(found, str) and found.startswith(LIMIT_PREFIX):
-                self.unblock(found.removeprefix(LIMIT_PREFIX))
+                self.pools.unblock(found.removeprefix(LIMIT_PREFIX))
             elif isinstance(found, str):
                 self.rates.release(found.removeprefix(RATE_PREFIX))
             elif not found.is_terminal and found.expires_at > now and self._is_near_expiry(found, now):
@@ -456,99 +336,9 @@ class JobStore:
         except (Conflict, JobNotFound):
             return None
         except Guarded:
-            self._free_slots(job.concurrency_key or "", now)
+            self.pools.free_slots(job.concurrency_key or "", now)
             raise LimitReached(job) from None
         return changed.job if changed.job.state is State.PROCESSING else None
-
-    def _free_slots(self, concurrency_key: str, now: float) -> None:
-        """Now and then: a job that was deleted while it ran would hold its slot for ever."""
-        if concurrency_key and now >= self._freed.get(concurrency_key, 0.0):
-            self._freed[concurrency_key] = now + _FREE_SLOTS_SECONDS
-            self.side_items.free_slots(concurrency_key, now)
-
-    # ── jobs that cannot start ───────────────────────────────────────────────────────────────────
-
-    def set_aside_limited(self, jobs: Sequence[Job]) -> bool:
-        """Moves jobs of one concurrency key, whose limit refuses them, to the key's pool: one write for all of them.
-
-        False where a slot is free, or somebody has changed one of them.
-        """
-        now = self.clock.now()
-        most = max(job.max_concurrent for job in jobs)
-        guard = self.side_items.block(jobs[0], most, now, now + _LOOK_SECONDS)
-        is_moved = self._move_to_pool(jobs, LIMIT_POOL, guard, now)
-        if is_moved:
-            if len(self._blocked) >= _MOST_REMEMBERED:
-                self._blocked.clear()
-            self._blocked[jobs[0].concurrency_key or ""] = jobs[0].queue
-        return is_moved
-
-    def set_aside_unknown(self, jobs: Sequence[Job]) -> bool:
-        """Moves jobs of one queue and task, which this worker does not have, to the task's pool: one write for all.
-
-        False if somebody has changed one of them, or there are very many such tasks.
-        """
-        now = self.clock.now()
-        queue, task = jobs[0].queue, jobs[0].task
-        named, at = self._named_tasks.get(queue, (frozenset[str](), 0.0))
-        if task not in named or now > at + _NAMED_SECONDS:
-            if task not in named and len(named | self.side_items.queue(queue).tasks) >= _MOST_TASK_POOLS:
-                return False
-            self.side_items.add_tasks(queue, frozenset({task}), now)
-            self._named_tasks[queue] = (frozenset({task}) | (named if now <= at + _NAMED_SECONDS else frozenset()), now)
-        guard = self.side_items.names_task(queue, task, now - 2 * _NAMED_SECONDS)
-        if self._move_to_pool(jobs, TASK_POOL, guard, now):
-            return True
-        self._named_tasks.pop(queue, None)
-        return False
-
-    def _move_to_pool(self, jobs: Sequence[Job], pool: str, guard: Action, now: float) -> bool:
-        pairs = [(job, transitions.move_to_pool(job, pool, now)) for job in jobs]
-        try:
-            self._writer.change_as_one(pairs, guard)
-        except (Guarded, Conflict):
-            return False
-        return True
-
-    def forget_task(self, queue: Queue, task: str) -> None:
-        """The pool of the task is empty: workers need not read it, if no job can have moved there lately."""
-        if self.clock.now() > queue.tasks_at + _TASK_POOL_SECONDS:
-            self.side_items.remove_task(queue, task)
-
-    def unblock(self, concurrency_key: str) -> None:
-        """Brings jobs of the key's pool back to the ready ones, as many as there are slots (side_items.py, 3).
-
-        Any number may do it at once, and it may be done again: who comes back too early is refused once more.
-        """
-        for _ in range(_UNBLOCK_TRIES):
-            limit = self.side_items.limit(concurrency_key)
-            if not limit.order or self._unblock(limit, self.clock.now()):
-                break
-
-    def _unblock(self, limit: Limit, now: float) -> bool:
-        """False if a slot was released, or a job was moved to the pool, meanwhile."""
-        key, holding = limit.key, len(limit.holders)
-        self._look_after_pool(limit_pool(key), now)
-        found = self._reader.first_of_pool(limit_pool(key), _UNBLOCKED_TOGETHER, now)
-        waiting = [job for job in found if job.state is State.QUEUED and job.pool == LIMIT_POOL]
-        moved = 0
-        for job in waiting:
-            if holding + moved < job.max_concurrent:
-                with suppress(Conflict):  # it was cancelled, or somebody else has brought it back
-                    self._writer.change(job, transitions.move_to_pool(job, "", now))
-                    moved += 1
-        if waiting and not moved:
-            self._free_slots(key, now)
-        # An index may lag: a pool into which a job has just been moved may seem to be empty.
-        is_empty = len(found) == moved
-        is_settled = not self.db.capabilities.metered or now > limit.blocked_at + _INDEX_SECONDS
-        if is_empty and is_settled:
-            self._blocked.pop(key, None)
-            return self.side_items.end_look(limit, "", None, "")
-        soon = is_empty and not moved and not holding
-        queue = waiting[-1].queue if waiting else limit.blocked
-        look_at = now + (_INDEX_SECONDS if soon else _LOOK_SECONDS)
-        return self.side_items.end_look(limit, queue, look_at, limit.moves)
 
     def _take_over(self, job: Job, owner: str, lease_seconds: float, now: float, max_crashes: int) -> ChangedJob:
         if job.cancel_reason is not None:
@@ -563,7 +353,7 @@ class JobStore:
     ) -> None:
         """Writes a change with what the job lets go of by it. Raises Conflict; Guarded if a check is refused."""
         key = job.concurrency_key or ""
-        blocked = self._blocked.get(key, "")
+        blocked = self.pools.blocked_queue(key)
         without_key = False
         if job.webhook is not None and changed.job.is_terminal and not job.is_terminal:
             records = [*records, *self._delivery(changed.job)]
@@ -582,12 +372,12 @@ class JobStore:
                     blocked = (refusal.item or {}).get("blocked", {}).get("S") or job.queue
         if blocked and job.lease is not None and changed.job.lease is None:
             with suppress(PenstockError):  # a worker that polls the queue does it otherwise
-                self.unblock(key)
+                self.pools.unblock(key)
 
     def _delivery(self, ended: Job) -> list[Record]:
         """The job that delivers the webhook of an end, made by the write of that end (webhooks.py, 1)."""
         new = delivery_of(ended, WEBHOOK_RETRIES)
-        job, text = self._plan(new)
+        job, text = self.new_jobs.plan(new)
         return self._writer.creation_records(transitions.create(job, Payload(self.payloads.encode(job, "args", text))))
 
     def is_plain(self, candidate: Job) -> bool:
@@ -914,7 +704,7 @@ class JobStore:
             except Guarded as refusal:
                 if ending or refusal.place >= len(actions):
                     raise
-                if self.unique_holder(job, refusal.item) is not None:
+                if self.new_jobs.unique_holder(job, refusal.item) is not None:
                     raise KeyTaken(f"{job.id}: another job holds its unique key {job.unique_key!r} now.") from None
             contention.wait()
 
@@ -925,11 +715,6 @@ class JobStore:
         if job.is_terminal or not self._is_near_expiry(job, due_at):
             return job
         return self._expiry.extend(job, due_at, now)
-
-
-def _flow(job: Job) -> str:
-    """Who takes turns with the others (turns.py): a tenant, or jobs of one rate key that have none."""
-    return job.tenant or ("" if job.rate_key is None else f"#{job.rate_key}")
 
 
 def _entry_data(data: object) -> str | None:

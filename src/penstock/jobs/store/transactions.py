@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.client.tables import transactions
 from penstock.client.tables.transactions import Reasons
 from penstock.jobs.layouts.layout import WRITE_NAME, Item, Record
-from penstock.jobs.model.job import BadJob, Job, NewJob, Payload
+from penstock.jobs.model.job import BadJob, Job, NewJob, Payload, is_made_by
 from penstock.jobs.model.transitions import create
 from penstock.jobs.store.conditional_writes import REFUSED, Action, JobWriter
 from penstock.jobs.store.payloads import RECORD_BYTES
@@ -97,7 +97,7 @@ class JobInTransaction:
 
     def prepare(self) -> None:
         """Takes its turn, and saves long arguments (4)."""
-        job = self._store.take_turn(replace(self._planned, events=()))
+        job = self._store.new_jobs.take_turn(replace(self._planned, events=()))
         if self._payload is not None and job.turn is None:
             return
         if self._payload is None:
@@ -113,9 +113,7 @@ class JobInTransaction:
             return False
         if found.get(WRITE_NAME) == self._creation[0]["Put"]["Item"][WRITE_NAME]:
             return True
-        is_random = self._new.idempotency_key is None and self._new.id is None
-        job = self._store.layout.job(found)
-        return is_random and (job.created_at, job.task) == (round(self._planned.created_at, 3), self._planned.task)
+        return is_made_by(self._new, self._planned, self._store.layout.job(found))
 
     def decide(self, reasons: Reasons) -> bool:
         """Whether it was refused: then by a job that it is instead, or by one that is gone now (2). Raises BadJob."""
@@ -128,7 +126,7 @@ class JobInTransaction:
             found = self._found(reasons)
             self._decide_on(None if found is None else self._store.layout.job(found))
         else:
-            holder = self._store.unique_holder(self._planned, reasons[refused[0]].get("Item") or self._guard())
+            holder = self._store.new_jobs.unique_holder(self._planned, reasons[refused[0]].get("Item") or self._guard())
             if holder is not None:
                 self._known = holder
                 self._check = self._store.side_items.check_unique(self._planned, holder.id)
@@ -148,7 +146,7 @@ class JobInTransaction:
         if found.expires_at <= self._planned.created_at:
             self._expiry.remove(found)
             return
-        self._known = self._store.check_same(self._new, found, self._text)
+        self._known = self._store.new_jobs.check_same(self._new, found, self._text)
         self._check = self._writer.check_there(found)
 
     def _found(self, reasons: Reasons) -> Item | None:

@@ -175,7 +175,7 @@ class Workflows:
         """Makes children, at most MADE_TOGETHER (4); the parent as it is then. Raises LeaseLost, JobCancelled."""
         creations: list[Action] = []
         for new in news:
-            created = self._store.plan_creation(new)
+            created = self._store.new_jobs.plan_creation(new)
             if created is None:  # long arguments, or jobs that it depends on: more than one write
                 self._create(job, new)
             else:

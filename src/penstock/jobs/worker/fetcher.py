@@ -518,11 +518,11 @@ class Fetcher:
             found = self._store.claimable(queue.name, limit, evenly=True, shard=shard, wake=wake, tasks=tasks)
             self._jobs_read += len(found.jobs)
             for key in found.limits:
-                self._store.unblock(key)
+                self._store.pools.unblock(key)
             for key in found.rates:
                 self._store.rates.release(key)
             for task in found.empty_tasks:
-                self._store.forget_task(queue, task)
+                self._store.pools.forget_task(queue, task)
             some = found.jobs if self._peers is None else self._peers.judge(found.jobs)
             verdicts = [(job, self._verdict(job)) for job in some if job.id not in self._in_hand]
             wanted = [job for job, verdict in verdicts if verdict == "take"]
@@ -563,14 +563,14 @@ class Fetcher:
         """Moves jobs to the pools of their concurrency keys; those whose limit is not reached any more."""
         free: list[Job] = []
         for group in _groups(jobs, lambda job: job.concurrency_key or ""):
-            if not self._store.set_aside_limited(group):
+            if not self._store.pools.set_aside_limited(group):
                 free += group
         return free
 
     def _set_aside_unknown(self, jobs: list[Job]) -> bool:
         """Moves jobs to the pools of their tasks; whether any has been moved."""
         queued = [job for job in jobs if job.state is State.QUEUED and not job.is_waiting]
-        moved = [self._store.set_aside_unknown(group) for group in _groups(queued, lambda job: job.task)]
+        moved = [self._store.pools.set_aside_unknown(group) for group in _groups(queued, lambda job: job.task)]
         return any(moved)
 
     def _end_poll(self, found: Claimable, *, is_sure: bool) -> None:

@@ -411,7 +411,7 @@ class Worker:
                 self._store.settle(candidate)
                 return None
             task = self.app.tasks[candidate.task]
-            if self._verdict(candidate) == "limit" and self._store.set_aside_limited([candidate]):
+            if self._verdict(candidate) == "limit" and self._store.pools.set_aside_limited([candidate]):
                 return None
             settings, asked_at = task.settings, time.monotonic()
             job = self._store.claim(
@@ -426,7 +426,7 @@ class Worker:
                 return None
         except LimitReached as reached:
             self._outcomes.blocked[reached.concurrency_key or ""] = time.monotonic() + LATER_SECONDS
-            self._store.set_aside_limited([candidate])
+            self._store.pools.set_aside_limited([candidate])
             return None
         finally:
             self.fetcher.end_claim(candidate.id)
