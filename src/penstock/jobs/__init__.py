@@ -2,6 +2,7 @@
 
 app.py          an app: its tasks, and the database of its jobs
 tasks.py        a task and its options
+workflow.py     a task's durable operations: sleeps, waits for events, children
 context.py      an attempt at a job, as its worker and as its task see it
 cron.py         when a schedule is due
 model/          a job as values, and what may happen to it (pure)
