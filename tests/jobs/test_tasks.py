@@ -95,6 +95,7 @@ def test_a_context_has_only_what_a_task_may_call() -> None:
     assert names == {
         *("attempt", "cancelled", "checkpoint", "dependencies", "files", "id", "job", "log", "progress", "requeue"),
         *("results", "resume", "seconds_left", "step", "stop_if_asked", "tenant"),
+        *("enqueue", "gather", "results_of", "sleep", "sleep_until", "version", "wait_for"),
     }
 
 

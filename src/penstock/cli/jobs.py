@@ -560,8 +560,8 @@ def send(
 
     \b
     Examples:
-      penstock jobs send job_mbzlks74_rfi5i0 approval '{"by": "ada"}' --db orders.db
-      penstock jobs send job_mbzlks74_rfi5i0 paid --event-id invoice-17 --db orders.db
+      penstock jobs send job_mbzlks74_rfi5i0 approval '{"by": "ada"}'
+      penstock jobs send job_mbzlks74_rfi5i0 paid --event-id i17 --db shop.db
     """
     try:
         value = from_json(data)

@@ -4,6 +4,7 @@ app.py          an app: its tasks, and the database of its jobs
 async_app.py    the same verbs, awaited
 tasks.py        a task and its options
 job_queries.py  app.jobs: finds jobs, and changes many at once
+workflow.py     a task's durable operations: sleeps, waits for events, children
 context.py      an attempt at a job, as its worker and as its task see it
 task_defaults.py what a task gives its jobs: keys of their arguments, limits, a rate
 hooks.py        the user's functions around attempts, and after their ends

@@ -168,8 +168,10 @@ class Workflow:
         """What is stored of an operation that is called so now."""
         attempt = self._attempt
         attempt.check_goes_on()
-        stored = None
-        if attempt.job.attempt > 1:
+        pending, stored = attempt.pending, None
+        if pending is not None and pending.key == key and pending.about:
+            stored = Operation(key, pending.about, pending.until)
+        elif attempt.job.attempt > 1:
             stored = attempt.call(lambda: attempt.store.workflows.operation(attempt.id, key))
         if stored is None:
             self._check_new(key)
@@ -221,7 +223,7 @@ class Workflow:
             if stored is not None and stored.until is not None:
                 until = stored.until
             if until > self._now():
-                raise self._suspend(Wait(key, checked_until(until)), Operation(key, about, until))
+                raise self._suspend(Wait(key, checked_until(until), about=about), Operation(key, about, until))
             if stored is None:  # it was over when it was reached: the next attempt passes it too
                 operation = Operation(key, about, until)
                 self._attempt.write(lambda job: self._attempt.store.workflows.keep(job, operation))

@@ -664,6 +664,8 @@ def _wait_value(wait: Wait) -> Item:
         value["event"] = {"S": wait.event}
     if wait.children:
         value["children"] = {"N": str(wait.children)}
+    if wait.about:
+        value["about"] = {"S": wait.about}
     if wait.beside:
         value["beside"] = {"L": [{"S": one} for one in wait.beside]}
     return {"M": value}
@@ -676,6 +678,7 @@ def _wait_from(value: Mapping[str, Any]) -> Wait:
         utc_seconds(kept["until"]["S"]) if "until" in kept else None,
         _text_from(kept.get("event")),
         int(_number_from(kept.get("children"))),
+        _text_from(kept.get("about")),
         _texts(kept["beside"]) if "beside" in kept else (),
     )
 

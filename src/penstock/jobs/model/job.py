@@ -127,6 +127,8 @@ class Wait:
     """The name of the event that it waits for."""
     children: int = 0
     """How many of its children it waits for."""
+    about: str = ""
+    """Of a sleep: what it was called with. It is over by the clock alone, and its record need not be read."""
     beside: tuple[str, ...] = ()
     """Operations of an async task that were under way beside the wait: the next attempt may begin them again."""
 

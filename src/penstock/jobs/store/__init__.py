@@ -7,7 +7,7 @@ conditional_writes.py  a change written, on the version that it was made from
 queries.py             jobs found and read
 transactions.py        a job that is enqueued in a transaction of the user's own
 dependencies.py        jobs that wait for others
-workflows.py           what waits and children of a task are stored as
+workflows.py           waits, events and children of jobs whose tasks wait
 pools.py               jobs that a limit, or the lack of their task, keeps from starting
 rates.py               slots of rate keys, without which their jobs do not start
 side_items.py          queues, unique keys, concurrency limits, which stand beside the jobs
