@@ -1,13 +1,15 @@
 """A crawler: one job a page, and no host is asked more often than it should be.
 
     python crawler.py monday http://localhost:8080/  enqueues the first page of the crawl `monday`
+    python crawler.py --list http://localhost:8080/pages.txt   checks every page of a list, as children of one job
     penstock worker crawler:app                      crawls, on as many machines as you like
     penstock jobs list --db crawler.db
 
 1. A page is one job, whose idempotency key is the crawl and its URL: however many pages link to it, it is fetched once.
 2. Jobs of one host share a rate and a concurrency limit, on all workers together. While a host's pages wait, those of
    other hosts start: a host with 100,000 pages holds up nobody.
-3. A page that fails is tried again, in a slot of its own; whoever is killed in the middle is replaced.
+3. The pages of a list, 10,000 or more, are children of one job, which holds no worker while it waits for them.
+4. A page that fails is tried again, in a slot of its own; whoever is killed in the middle is replaced.
 """
 
 from __future__ import annotations
@@ -48,6 +50,25 @@ def crawl(crawl_name: str, url: str, hosts: list[str]) -> dict[str, object]:
     return {"kind": kind, "bytes": len(text), "links": len(links)}
 
 
+@app.task(rate=os.environ.get("CRAWLER_RATE", "2/s"), rate_key=host_of, retries=penstock.RetryPolicy(3, base_seconds=5))
+def check(url: str) -> int:
+    """Fetches a page; its bytes."""
+    return len(fetch(url)[1])
+
+
+@app.task()
+def check_list(ctx: penstock.JobContext, url: str) -> dict[str, int]:
+    """Checks every page of a list, which has one URL a line."""
+    pages = ctx.step("pages", lambda: [line.strip() for line in fetch(url)[1].splitlines() if line.strip()])
+    found = {"pages": len(pages), "bytes": 0, "failed": 0}
+    for size in ctx.results_of((ctx.enqueue(check, url=page) for page in pages), return_exceptions=True):
+        if isinstance(size, penstock.JobFailed):
+            found["failed"] += 1
+        else:
+            found["bytes"] += size
+    return found
+
+
 def start(crawl_name: str, url: str, hosts: list[str]) -> penstock.Job:
     """The job of the page; the one that there is, if it has been found before."""
     return crawl.options(idempotency_key=f"{crawl_name} {url}").enqueue(crawl_name=crawl_name, url=url, hosts=hosts)
@@ -84,4 +105,5 @@ def find_links(url: str, text: str) -> list[str]:
 if __name__ == "__main__":
     name, *urls = sys.argv[1:]
     for first in urls:
-        print(start(name, first, sorted({host_of(url) for url in urls})).id)
+        job = check_list.enqueue(url=first) if name == "--list" else start(name, first, sorted(map(host_of, urls)))
+        print(job.id)

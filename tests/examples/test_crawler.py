@@ -19,6 +19,7 @@ from penstock.jobs.worker.worker import Worker
 
 PLACE = Path(__file__).parents[2] / "examples" / "crawler" / "crawler.py"
 PAGES = 12
+LISTED = 150
 
 
 @contextmanager
@@ -29,10 +30,17 @@ def web_site() -> Iterator[tuple[str, list[tuple[str, float]]]]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append((self.path, time.time()))
+            if self.path == "/page/7":
+                self.send_error(404)
+                return
             fails = self.path == "/3" and [path for path, _ in asked].count("/3") == 1
             self.send_response(503 if fails else 200)
             self.send_header("Content-Type", "text/html")
             self.end_headers()
+            if self.path == "/pages.txt":
+                pages = [f"http://{self.headers['Host']}/page/{number}" for number in range(LISTED)]
+                self.wfile.write("\n".join(pages).encode())
+                return
             links = "".join(f'<a href="/{number}#part">{number}</a>' for number in range(PAGES))
             self.wfile.write(f'{links}<a href="http://elsewhere.test/">x</a><a href="mailto:a@b.test">y</a>'.encode())
 
@@ -81,3 +89,23 @@ def test_every_page_is_fetched_once_and_no_host_more_often_than_its_rate(crawler
         assert sorted(path for path, _ in asked) == wanted, "one page failed, and was tried again"
         for number, (_, at) in enumerate(asked):
             assert at >= began + number / 20 - 0.001
+
+
+def test_the_pages_of_a_list_are_children_of_one_job_each_fetched_in_a_slot_of_its_host(
+    crawler: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crawler.check, "rate", "500/s")
+    with web_site() as (host, asked):
+        job = crawler.check_list.enqueue(url=f"http://{host}/pages.txt")
+        Worker(crawler.app, until_empty=True, concurrency=4).run()
+    found = crawler.app.result(job.id, timeout_seconds=1)
+    assert (found["pages"], found["failed"]) == (LISTED, 1)
+    assert found["bytes"] > 0
+    ended = crawler.app.get(job.id)
+    assert ended.attempt == 2, "the wait for all of them is one attempt more"
+    children = list(crawler.app.children(job.id))
+    assert len(children) == LISTED
+    assert {child.parent_id for child in children} == {job.id}
+    paths = [path for path, _ in asked if path != "/pages.txt"]
+    assert len(set(paths)) == LISTED
+    assert len(paths) == LISTED + 3, "one page is tried again, three times"
