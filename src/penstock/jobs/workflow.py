@@ -123,7 +123,7 @@ class Workflow:
         """The key of the next operation of that kind. An async task's are numbered in the order of its calls."""
         step = _IN_STEP.get()
         if step is not None:
-            raise BadJob(f"ctx.{kind} cannot be called inside of ctx.step({step!r}, …): call it before or after (5).")
+            raise BadJob(f"ctx.{kind} cannot be called inside of ctx.step({step!r}, …): call it before or after.")
         if name is None:
             self._numbers[kind] = self._numbers.get(kind, 0) + 1
             return operation_key(kind, None, self._numbers[kind])
@@ -138,7 +138,7 @@ class Workflow:
         """While a step is under way, stored already or not."""
         outer = _IN_STEP.get()
         if outer is not None:
-            raise BadJob(f"ctx.step({name!r}, …) cannot be called inside of ctx.step({outer!r}, …) (5).")
+            raise BadJob(f"ctx.step({name!r}, …) cannot be called inside of ctx.step({outer!r}, …).")
         self._attempt.check_goes_on()
         with self._operating(f"step={name}"):
             yield
