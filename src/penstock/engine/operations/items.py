@@ -118,6 +118,14 @@ def _prepare_any_put(request: Request) -> tuple[Request, write_steps.Put]:
         return converted, _put_of(converted)
 
 
+def _prepare_other_put(usual: usual_puts.UsualPut) -> tuple[Request, write_steps.Put]:
+    """The same of a put whose table is not usual: its item and its condition have been checked."""
+    request = requests.check("PutItem", usual.request)
+    if request is not usual.request:
+        return _prepare_any_put(usual.request)
+    return request, write_steps.Put(request, usual.item, usual.size, usual.condition)
+
+
 def _put_of(request: Request) -> write_steps.Put:
     try:
         return write_steps.prepare_put(request)
@@ -146,7 +154,7 @@ def put_item(context: OperationContext, request: Request) -> Response | bytes:
         answer = prepared.run(context)
         if answer is not None:
             return answer
-        prepared = _prepare_any_put(request)
+        prepared = _prepare_other_put(prepared)
     return put_any_item(context, *prepared)
 
 
