@@ -15,7 +15,7 @@ from penstock.client.database import Database
 from penstock.clock import ManualClock
 from penstock.jobs.cron import BadCron
 from penstock.jobs.model.job import BadJob
-from penstock.jobs.schedules import LEFT_SECONDS, BadSchedule, ScheduleNotFound
+from penstock.jobs.schedules import LEFT_SECONDS, BadSchedule, ScheduleChanged, ScheduleNotFound, Schedules
 from penstock.jobs.worker.worker import Worker
 
 START = datetime(2030, 1, 1, 9, 59, tzinfo=UTC).timestamp()
@@ -107,6 +107,45 @@ def test_a_paused_schedule_enqueues_nothing_and_makes_up_for_nothing(app: pensto
     clock.advance(60)
     fire(app)
     assert len(jobs(app)) == 1
+
+
+def test_a_change_that_was_meant_for_another_revision_is_refused(app: penstock.App, clock: ManualClock) -> None:
+    seen = app.schedules.create("s", "report", "0 * * * *").revision
+    clock.advance(60)
+    fire(app)
+    assert jobs(app) and app.schedules.get("s").revision == seen  # times pass, and nobody has changed it
+    app.schedules.change("s", cron="@daily", if_revision=seen)
+    with pytest.raises(ScheduleChanged, match="s has been changed since you looked") as refused:
+        app.schedules.change("s", cron="@weekly", if_revision=seen)
+    assert refused.value.now == app.schedules.get("s") and refused.value.now.cron == "@daily"
+    seen = app.schedules.get("s").revision
+    assert app.schedules.pause("s").revision != seen
+    assert app.schedules.change("s", paused=False).revision == seen
+
+
+def test_a_dry_run_is_checked_and_writes_nothing(app: penstock.App, clock: ManualClock) -> None:
+    planned = app.schedules.create("s", "report", "0 * * * *", dry_run=True)
+    assert planned.times.next_times(START, 3) == (START + 60, START + 3_660, START + 7_260)
+    assert list(app.schedules) == []
+    app.schedules.create("s", "report", "@daily")
+    with pytest.raises(BadSchedule, match="already"):
+        app.schedules.create("s", "report", "@daily", dry_run=True)
+    assert app.schedules.change("s", cron="@weekly", paused=True, dry_run=True).cron == "@weekly"
+    with pytest.raises(BadJob, match="projekt"):
+        app.schedules.change("s", args={"projekt": "a"}, dry_run=True)
+    assert (app.schedules.get("s").cron, app.schedules.get("s").paused) == ("@daily", False)
+
+
+def test_secret_arguments_stay_secret_in_a_program_without_the_task(app: penstock.App, clock: ManualClock) -> None:
+    @app.task(secret=("token",))
+    def sign(token: str) -> None: ...
+
+    app.schedules.create("s", sign, "@daily", args={"token": "hunter2"})
+    other = Schedules(lambda: app.store, {})
+    assert other.get("s").shown_args == {"token": "***"}
+    other.change("s", cron="@hourly")
+    job = app.get(other.run("s").id)
+    assert job.secret == ("token",) and app.store.load_to_show(job, job.args) == {"token": "***"}
 
 
 def test_a_change_holds_from_now_on_and_leaves_the_rest(app: penstock.App, clock: ManualClock) -> None:

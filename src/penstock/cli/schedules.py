@@ -119,7 +119,7 @@ def show(name: str, target: str, table: str | None, as_json: bool) -> None:
     click.echo(one_line(f"{saved.name}  {saved.task}  {', '.join(_notes(saved, known))}".rstrip()))
     click.echo(one_line(f"when         {saved.cron} ({saved.timezone})"))
     click.echo(f"next         {_next_text(saved, now)}")
-    click.echo(f"arguments    {json.dumps(dict(saved.args))}")
+    click.echo(f"arguments    {json.dumps(saved.shown_args)}")
     click.echo(f"last         {'-' if saved.last_at is None else utc_text(saved.last_at)}  {saved.last_job}".rstrip())
 
 
@@ -153,7 +153,7 @@ def schedule_form(saved: SavedSchedule, known: frozenset[str]) -> dict[str, Any]
         "task": saved.task,
         "cron": saved.cron,
         "timezone": saved.timezone,
-        "args": dict(saved.args),
+        "args": saved.shown_args,
         "overlap": saved.overlap,
         "declared": saved.declared,
         "paused": saved.paused,

@@ -122,6 +122,13 @@ class Schedule:
                     return change.timestamp()
                 at, offset = change - _SECOND, offset + gap
 
+    def next_times(self, seconds: float, count: int) -> tuple[float, ...]:
+        """So many times after `seconds`."""
+        times: list[float] = []
+        for _ in range(count):
+            times.append(self.after(times[-1] if times else seconds))
+        return tuple(times)
+
     @property
     def runs_by_elapsed_time(self) -> bool:
         """Whether it is for every time that the clock shows (1), and not for times of the day (2)."""

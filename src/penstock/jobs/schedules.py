@@ -14,10 +14,13 @@
 4. A worker writes down what its code declares when it begins. The code says when, with what and whether at all; whether
    it is paused is not the code's, and stays.
 5. Times that passed without a worker are not made up for, except for the last one; those of a pause not at all.
+6. `revision` is made of what people decide, and stays as times pass: a change that names the revision it was meant for
+   is refused after another change, and not because a job was enqueued meanwhile.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +34,7 @@ from penstock.jobs.cron import BadCron, Schedule, every_text
 from penstock.jobs.layouts.layout import Item, ReadCall
 from penstock.jobs.model.job import Job, NewJob, checked_name
 from penstock.jobs.model.json_text import from_json, to_json
+from penstock.jobs.model.secret_fields import mask_arguments
 from penstock.jobs.store.patience import PatientDatabase
 from penstock.jobs.store.queries import BATCH_KEYS, JobReader
 from penstock.jobs.store.store import JobStore
@@ -55,7 +59,9 @@ _OPTIONS: Final = frozenset(
     {"queue", "tenant", "priority", "unique_key", "concurrency_key", "max_concurrent", "rate_key"}
 )
 """Options of a task that its schedule keeps. The others are about one job."""
-_KEPT: Final = _OPTIONS | {"retries", "rate"}
+_KEPT: Final = _OPTIONS | {"retries", "rate", "secret"}
+_DECIDED: Final = ("task", "cron", "timezone", "args", "overlap", "paused", "declared", "created_at", "options")
+"""The attributes of an item that people decide; the others change as times pass (6)."""
 
 
 class ScheduleNotFound(PenstockError):
@@ -68,6 +74,14 @@ class ScheduleNotFound(PenstockError):
 
 class BadSchedule(PenstockError, ValueError):
     """A schedule that cannot be made or changed so: the message says why, and what to do."""
+
+
+class ScheduleChanged(BadSchedule):
+    """Somebody has changed it since it was read. `now` is what it is."""
+
+    def __init__(self, now: SavedSchedule) -> None:
+        super().__init__(f"{now.name} has been changed since you looked. Nothing was written: look again, and decide.")
+        self.now = now
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +122,24 @@ class SavedSchedule:
     def args(self) -> Mapping[str, Any]:
         """The arguments of its jobs."""
         return self.times.arguments
+
+    @property
+    def secret(self) -> tuple[str, ...]:
+        """Paths to the arguments that no screen shows, as far as its task is known."""
+        return tuple(self.task_options.get("secret", ()))
+
+    @property
+    def shown_args(self) -> Mapping[str, Any]:
+        """The arguments for a screen, with *** for those that are secret."""
+        shown: Mapping[str, Any] = mask_arguments(dict(self.args), self.secret)
+        return shown
+
+    @property
+    def revision(self) -> str:
+        """What people have decided of it, as a digest (6)."""
+        form = _form(self)
+        decided = to_json([form.get(name) for name in _DECIDED], "schedule")
+        return hashlib.sha256(decided.encode()).hexdigest()[:32]
 
     @property
     def overlap(self) -> bool:
@@ -159,12 +191,14 @@ class Schedules:
         timezone: str = "UTC",
         overlap: bool = False,
         paused: bool = False,
+        dry_run: bool = False,
     ) -> SavedSchedule:
         """Enqueues the task by the clock of `timezone` from now on, with these arguments, as JSON has them.
 
         `cron` is five fields ("30 6 * * mon-fri"), or `every` a timedelta. While one of its jobs has not ended, the
         next is skipped, unless `overlap` allows it. `task` is a task, also one with options, or the name of another
-        program's. Raises BadSchedule, BadCron; BadJob for arguments that the task does not take.
+        program's. With `dry_run` it is checked and returned, and not written. Raises BadSchedule, BadCron; BadJob for
+        arguments that the task does not take.
         """
         if not isinstance(name, str) or len(checked_name(name, "schedule").encode()) > _NAME_BYTES:
             raise BadSchedule(f"The name of a schedule is text of at most {_NAME_BYTES} bytes, not {name!r:.200}.")
@@ -175,10 +209,15 @@ class Schedules:
         now = self._store.clock.now()
         made = SavedSchedule(name, task_name, times, now, now, paused=paused, options=options)
         made = replace(made, task_options=self._task_options(made))
+        is_taken = BadSchedule(f"There is a schedule {name!r} already: change it, or delete it first.")
+        if dry_run:
+            if self._read([name]):
+                raise is_taken
+            return made
         try:
             return self._write(made)
         except ConditionalCheckFailedException:
-            raise BadSchedule(f"There is a schedule {name!r} already: change it, or delete it first.") from None
+            raise is_taken from None
 
     def change(
         self,
@@ -190,15 +229,22 @@ class Schedules:
         args: Mapping[str, Any] | None = None,
         timezone: str | None = None,
         overlap: bool | None = None,
+        paused: bool | None = None,
+        if_revision: str | None = None,
+        dry_run: bool = False,
     ) -> SavedSchedule:
         """Changes what is given, and nothing else; times are counted from now on.
 
-        Raises ScheduleNotFound, BadSchedule (also for one that is declared in the code), BadCron, BadJob.
+        With `if_revision`, the `revision` of one that was read, only if nobody has changed it since (ScheduleChanged).
+        With `dry_run` the change is checked and returned, and not written. Raises ScheduleNotFound, BadSchedule (also
+        for one that is declared in the code), BadCron, BadJob.
         """
         chosen = None if task is None else self._checked_task(task)
 
         def changed(saved: SavedSchedule) -> SavedSchedule:
             _refuse_declared(saved, "change")
+            if if_revision is not None and saved.revision != if_revision:
+                raise ScheduleChanged(saved)
             before = saved.times
             times = Schedule.parse(
                 name,
@@ -208,11 +254,13 @@ class Schedules:
                 overlaps=before.overlaps if overlap is None else overlap,
             )
             after = replace(saved, times=times, since=self._store.clock.now())
+            if paused is not None:
+                after = replace(after, paused=paused)
             if chosen is not None:
                 after = replace(after, task=chosen[0], options=chosen[1], task_options={})
             return replace(after, task_options=self._task_options(after))
 
-        return self._change(name, changed)
+        return changed(self.get(name)) if dry_run else self._change(name, changed)
 
     def pause(self, name: str) -> SavedSchedule:
         """Enqueues no more until it is resumed; also one that is declared. Raises ScheduleNotFound."""
@@ -339,7 +387,8 @@ class Schedules:
         if task is not None:
             new = replace(task.new_job_of_json(dict(saved.args)), **saved.options)
         else:
-            new = NewJob(saved.task, dict(saved.args), **{**saved.task_options, **saved.options})
+            known = {**saved.task_options, **saved.options, "secret": saved.secret}
+            new = NewJob(saved.task, dict(saved.args), **known)
         # Of jobs with one unique key, one has not ended: the next is not made while the last one is there.
         unique_key = new.unique_key if saved.overlap else f"cron {saved.name}"
         job_id = None if at is None else f"cron_{saved.name}_{utc_text(at).replace(':', '').replace('-', '')}"

@@ -13,6 +13,7 @@ from dashboard_world import World
 
 from penstock.jobs.model.job import JobError, JobFile
 from penstock.jobs.model.state import State
+from penstock.jobs.schedules import Schedules
 from penstock.web.dashboard.app import running_dashboard
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
@@ -189,4 +190,58 @@ def test_pages_can_be_read_without_javascript(world: World, url: str, browser: A
     page.goto(f"{url}/jobs")
     page.locator("a.mono").first.click()
     assert "a line" in page.locator("#log").inner_text()
+    context.close()
+
+
+def test_a_schedule_is_created_by_keyboard_and_without_javascript(world: World, url: str, browser: Any) -> None:
+    schedules = Schedules(lambda: world.store, {})
+    for script in (True, False):
+        context = browser.new_context(java_script_enabled=script)
+        page = context.new_page()
+        page.goto(f"{url}/schedules")
+        page.get_by_role("link", name="New schedule").focus()
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/schedules/new")
+        for text in (f"by hand {script}", "report", "", "6h"):  # the name has the focus; cron stays empty
+            page.keyboard.type(text)
+            page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        playwright.expect(page.locator("h1")).to_have_text(f"Create by hand {script}?", timeout=PATIENCE)
+        page.locator("#do-it").press("Enter")
+        playwright.expect(page.locator(".done")).to_have_text("Saved.", timeout=PATIENCE)
+        context.close()
+    assert {saved.times.every for saved in schedules} == {21_600} and len(list(schedules)) == 2
+
+
+def test_html_in_a_schedule_executes_nothing(world: World, url: str, page: Any) -> None:
+    name = EVIL.replace("/", "|")
+    schedules = Schedules(lambda: world.store, {})
+    schedules.create(name, name, "@daily", args={EVIL: EVIL})
+    page.goto(f"{url}/schedules")
+    live(page)
+    page.locator("table.list tbody a.mono").first.click()
+    playwright.expect(page.locator("#h-form")).to_have_text(name, timeout=PATIENCE)
+    assert EVIL in page.locator("#args").input_value()
+    page.locator("#every").fill("6h")
+    page.get_by_role("button", name="Preview…").click()
+    playwright.expect(page.locator("#problem")).to_contain_text("Give either", timeout=PATIENCE)
+    page.locator("#cron").fill("")
+    page.get_by_role("button", name="Preview…").click()
+    page.get_by_role("button", name="Save").click()
+    playwright.expect(page.locator(".done")).to_have_text("Saved.", timeout=PATIENCE)
+    assert page.evaluate("window.hacked") is None and page.locator("img[src=x]").count() == 0
+    assert not [error for error in page.errors if "Content Security Policy" in error]
+    assert schedules.get(name).args == {EVIL: EVIL}
+
+
+def test_the_form_of_a_schedule_fits_on_a_phone(world: World, url: str, browser: Any) -> None:
+    Schedules(lambda: world.store, {}).create("s" * 100, "t" * 150, "@daily", args={"a": "x" * 300})
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    for path in ("/schedules", "/schedules/new", f"/schedules/schedule?name={'s' * 100}"):
+        page.goto(url + path)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+    page.get_by_role("button", name="Preview…").click()
+    playwright.expect(page.locator("#do-it")).to_be_visible(timeout=PATIENCE)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     context.close()

@@ -51,8 +51,9 @@ class Source:
         self.place = db.name
         self.table = table
         self.files = files
-        self.schedules = Schedules(self.store, tasks or {})
-        """With the tasks of the app whose worker runs in this process."""
+        self.tasks: Mapping[str, Task[Any, Any]] = tasks or {}
+        """Those of the app whose worker runs in this process."""
+        self.schedules = Schedules(self.store, self.tasks)
         self.definitions = definitions
         """Table definitions of the command line, beside the systems that ship with Penstock."""
         self._opening = threading.Lock()

@@ -87,7 +87,9 @@ class Filter:
         error = "" if job.error is None else f"{job.error.kind} {job.error.message}"
         owner = "" if job.lease is None else job.lease.owner
         arguments = "" if job.secret else job.args.text or ""  # a search must not tell what a screen does not show
-        text = "\n".join((job.id, job.task, job.queue, job.tenant, job.step, error, owner, arguments)).lower()
+        text = "\n".join(
+            (job.id, job.task, job.schedule, job.queue, job.tenant, job.step, error, owner, arguments)
+        ).lower()
         return all(word.lower() in text for word in self.words)
 
 
