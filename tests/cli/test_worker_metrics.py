@@ -102,8 +102,10 @@ def test_each_supervised_process_has_its_own_port_and_the_one_after_it_the_same(
 
     monkeypatch.setattr(subprocess, "Popen", Child)
     supervisor = Supervisor(["worker", "shop:app", "--metrics-port", "9400"], 2, 1.0, metrics_port=9400)
-    for place in (0, 1, 1):
-        supervisor._start(place)
+    first, second = supervisor._start(), supervisor._start()
+    supervisor._places.pop(second.pid)
+    supervisor._start()
+    assert first.pid in supervisor._places
     assert [command[-2:] for command in started] == [
         ["--metrics-port", "9400"],
         ["--metrics-port", "9401"],

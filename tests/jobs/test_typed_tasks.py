@@ -220,11 +220,16 @@ def test_a_schedule_gives_typed_arguments(app: penstock.App) -> None:
     @app.task(cron="0 6 * * *", cron_args={"keep": timedelta(days=3)})
     def clean(keep: timedelta) -> None: ...
 
-    assert app.schedules["clean"].arguments == {"keep": timedelta(days=3)}
-    with pytest.raises(penstock.NotJson, match=r"keep is a int, where a timedelta is annotated"):
+    assert app.schedules.declared["clean"].arguments == {"keep": "P3DT0H0M0S"}, "as JSON: it is stored"
+    with pytest.raises(penstock.BadJob, match=r"keep is"):
 
-        @app.task(cron="0 6 * * *", cron_args={"keep": 3})
+        @app.task(cron="0 6 * * *", cron_args={"keep": "three"})
         def wipe(keep: timedelta) -> None: ...
+
+    made = app.schedules.create("hourly", clean, "0 * * * *", args={"keep": timedelta(hours=1)})
+    assert made.args == {"keep": "P0DT1H0M0S"}
+    job = app.schedules.run("hourly")
+    assert app.store.load(job, job.args) == {"keep": "P0DT1H0M0S"}
 
 
 def test_options_keep_the_types(app: penstock.App) -> None:

@@ -176,7 +176,7 @@ class App:
         keeps the `version` that its task has when it first starts, and `ctx.version` says which one that was.
         `cron` also enqueues it by the clock of `timezone`, once for each time whatever the number of workers. In an
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
-        it runs when the clocks go forward. `cron_args` are the arguments of its jobs, as JSON. While one of them has
+        it runs when the clocks go forward. `cron_args` are the arguments of its jobs. While one of them has
         not ended, the next is skipped, unless `cron_overlap` allows it.
         `tags` are words that `app.jobs.find(tag=…)` finds its jobs by. `capture_logs` is a level, such as "INFO": what
         the task logs from it on is also in the job's log. `secret` names parameters, fields below them ("order.card")
@@ -232,8 +232,7 @@ class App:
         if task.name in self.tasks:
             raise PenstockError(f"There are two tasks named {task.name}: give one of them another name.")
         if schedule is not None:
-            _check_arguments(task, schedule)
-            self.schedules.declared[task.name] = schedule
+            self.schedules.declared[task.name] = _with_stored_arguments(task, schedule)
         self.tasks[task.name] = task
         return task
 
@@ -553,12 +552,14 @@ def _as_enqueued(job: Job, is_new: bool) -> Job:
     return job if job.is_new is is_new else replace(job, is_new=is_new)
 
 
-def _check_arguments(task: Task[Any, Any], schedule: Schedule) -> None:
-    """Refuses at once what no job of the schedule could be given."""
+def _with_stored_arguments(task: Task[Any, Any], schedule: Schedule) -> Schedule:
+    """The schedule with its arguments as JSON; refuses at once what no job of it could be given."""
     try:
-        to_json(task.new_job_of_json(dict(schedule.arguments)).args, "cron_args")
+        stored = task.stored_arguments(dict(schedule.arguments))
+        to_json(stored, "cron_args")
     except BadJob as error:
         raise BadJob(f"A schedule gives its cron_args. {error} Give the others defaults, or put them there.") from error
+    return replace(schedule, arguments=stored)
 
 
 class _Decorator:

@@ -193,7 +193,7 @@ class Schedules:
         paused: bool = False,
         dry_run: bool = False,
     ) -> SavedSchedule:
-        """Enqueues the task by the clock of `timezone` from now on, with these arguments, as JSON has them.
+        """Enqueues the task by the clock of `timezone` from now on, with these arguments.
 
         `cron` is five fields ("30 6 * * mon-fri"), or `every` a timedelta. While one of its jobs has not ended, the
         next is skipped, unless `overlap` allows it. `task` is a task, also one with options, or the name of another
@@ -204,8 +204,9 @@ class Schedules:
             raise BadSchedule(f"The name of a schedule is text of at most {_NAME_BYTES} bytes, not {name!r:.200}.")
         if name in self.declared:
             raise BadSchedule(f"{name} is declared in the code, with @app.task(cron=…): take another name.")
-        times = Schedule.parse(name, _when(cron, every), timezone, arguments=args, overlaps=overlap)
         task_name, options = self._checked_task(task)
+        stored = self._stored_arguments(task_name, args)
+        times = Schedule.parse(name, _when(cron, every), timezone, arguments=stored, overlaps=overlap)
         now = self._store.clock.now()
         made = SavedSchedule(name, task_name, times, now, now, paused=paused, options=options)
         made = replace(made, task_options=self._task_options(made))
@@ -245,12 +246,12 @@ class Schedules:
             _refuse_declared(saved, "change")
             if if_revision is not None and saved.revision != if_revision:
                 raise ScheduleChanged(saved)
-            before = saved.times
+            before, task_name = saved.times, saved.task if chosen is None else chosen[0]
             times = Schedule.parse(
                 name,
                 before.text if cron is None and every is None else _when(cron, every),
                 before.timezone if timezone is None else timezone,
-                arguments=before.arguments if args is None else args,
+                arguments=before.arguments if args is None else self._stored_arguments(task_name, args),
                 overlaps=before.overlaps if overlap is None else overlap,
             )
             after = replace(saved, times=times, since=self._store.clock.now())
@@ -436,6 +437,11 @@ class Schedules:
         if others := sorted(given.keys() - _OPTIONS):
             raise BadSchedule(f"The jobs of a schedule cannot have {others[0]}, which is about one job.")
         return task.name, given
+
+    def _stored_arguments(self, task: str, args: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """As JSON has them, if this program has the task; otherwise they must be JSON."""
+        known = self._tasks.get(task)
+        return args if args is None or known is None else known.stored_arguments(dict(args))
 
     def _task_options(self, saved: SavedSchedule) -> dict[str, Any]:
         """What the task says of its jobs, if this program has it; refuses arguments that it does not take."""

@@ -274,6 +274,13 @@ class Task(Generic[P, R]):
         except BadArguments as error:
             raise BadJob(str(error)) from error
 
+    def stored_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Arguments as JSON has them, of values or of JSON already: for a schedule, which keeps them. Raises BadJob."""
+        try:
+            return self.new_job((), arguments).args
+        except (BadJob, NotJson):
+            return self.new_job_of_json(arguments).args
+
     def enqueue_json(self, arguments: dict[str, Any]) -> Job:
         """Makes a job of arguments as JSON has them."""
         return self.jobs.enqueue_new(self.new_job_of_json(arguments))

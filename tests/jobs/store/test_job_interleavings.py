@@ -175,7 +175,7 @@ class Interleavings(RuleBasedStateMachine):
     @rule(worker=st.sampled_from(range(3)))
     def look_at_limits(self, worker: int) -> None:
         for key in self.stores[worker].claimable("default", 10).limits:
-            self.stores[worker].unblock(key)
+            self.stores[worker].pools.unblock(key)
 
     @rule(worker=st.sampled_from(range(3)), number=NUMBER, excuse=st.sampled_from(["", "it was told to stop"]))
     def claim_with_proof(self, worker: int, number: int, excuse: str) -> None:

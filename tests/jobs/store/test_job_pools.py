@@ -71,7 +71,7 @@ def test_another_worker_brings_jobs_back_when_the_one_that_released_the_slot_die
 
     holder, rest = blocked(store, 1)
     dying = same_table(store)
-    monkeypatch.setattr(dying, "unblock", die)
+    monkeypatch.setattr(dying.pools, "unblock", die)
     dying.complete(holder)
     assert claimable(store) == []
     assert store.claimable("default", 10).limits == ("k",)
