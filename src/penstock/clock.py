@@ -5,6 +5,7 @@ Times are stored in UTC with milliseconds, `2025-06-16T21:19:33.789Z`: as text t
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -40,6 +41,11 @@ class ManualClock:
 
 
 @lru_cache(_REMEMBERED)
+def end_of_millisecond(seconds: float) -> float:
+    """The time rounded up to milliseconds. Stored times are rounded: what was stored just now is not in the future."""
+    return math.ceil(seconds * 1000) / 1000
+
+
 def utc_text(seconds: float) -> str:
     second, milliseconds = divmod(round(seconds * 1000), 1000)
     return f"{_second(second)}.{milliseconds:03d}Z"

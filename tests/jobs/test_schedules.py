@@ -16,6 +16,8 @@ from penstock.clock import ManualClock
 from penstock.jobs.cron import BadCron
 from penstock.jobs.model.job import BadJob
 from penstock.jobs.schedules import LEFT_SECONDS, BadSchedule, ScheduleChanged, ScheduleNotFound, Schedules
+from penstock.jobs.worker.registry import WorkerRegistry
+from penstock.jobs.worker.scheduler import Scheduler
 from penstock.jobs.worker.worker import Worker
 
 START = datetime(2030, 1, 1, 9, 59, tzinfo=UTC).timestamp()
@@ -93,6 +95,18 @@ def test_of_times_that_passed_without_a_worker_the_last_is_made_up_for(app: pens
     clock.advance(2 * 3_600)
     fire(app)
     assert jobs(app) == ["cron_often_20300101T114500.000Z"]
+
+
+def test_a_worker_that_is_there_misses_no_time_of_a_schedule_of_every_second(
+    app: penstock.App, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    app.schedules.create("often", "report", every=timedelta(seconds=1), overlap=True)
+    scheduler = Scheduler(app, WorkerRegistry(app.store.db, app.store.layout), lambda: None)
+    for _ in range(40):
+        scheduler.enqueue_due()
+        clock.advance(0.25)
+    assert len(app.store.find(task="report", limit=100).jobs) == 9
+    assert "without a worker" not in caplog.text
 
 
 def test_a_paused_schedule_enqueues_nothing_and_makes_up_for_nothing(app: penstock.App, clock: ManualClock) -> None:

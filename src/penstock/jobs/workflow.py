@@ -22,6 +22,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
+from penstock.clock import end_of_millisecond
 from penstock.errors import PenstockError
 from penstock.jobs.model.job import (
     MOST_DEPENDENCIES,
@@ -436,7 +437,7 @@ class Workflow:
                 raise JobFailed(_job_from(form["failed"]))
 
     def _now(self) -> float:
-        return self._attempt.store.clock.now()
+        return end_of_millisecond(self._attempt.store.clock.now())
 
 
 def checked_child(handle: object) -> Child:

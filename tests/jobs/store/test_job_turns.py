@@ -37,6 +37,14 @@ def test_a_newcomers_job_is_next_whatever_another_tenant_has_enqueued(store: Job
     assert "quiet" in served(store, 2)
 
 
+def test_a_newcomers_job_is_next_also_right_after_the_others_were_enqueued(store: JobStore, clock: ManualClock) -> None:
+    for _ in range(3):
+        flood(store, "loud", 100)
+        clock.advance(0.2)
+    made(store, tenant="quiet")
+    assert "quiet" in served(store, 2)
+
+
 def test_tenants_with_much_to_do_take_turns(store: JobStore) -> None:
     for tenant in ("a", "b", "c"):
         flood(store, tenant, 60)

@@ -757,6 +757,41 @@ def test_a_worker_with_older_code_leaves_the_jobs_of_newer_code(clock: ManualClo
         assert new.result(job.id) == 2
 
 
+def test_a_burst_of_older_code_ends_beside_a_job_of_newer_code(clock: ManualClock) -> None:
+    with penstock.connect(clock=clock) as db:
+        old, new = penstock.App(db, clock=clock), penstock.App(db, clock=clock)
+
+        def nap(ctx: penstock.JobContext) -> None:
+            ctx.sleep(60)
+
+        old.task(name="flow")(nap)
+        job = new.task(name="flow", version=2)(nap).enqueue()
+        work(new)
+        clock.advance(61)
+        work(old)
+        assert old.get(job.id).state is State.QUEUED
+
+
+def test_what_is_stored_in_a_millisecond_is_due_in_it(clock: ManualClock) -> None:
+    clock.advance(1_000.0004 - clock.now() % 1)  # stored times are rounded to .000; a frozen clock never reaches .001
+    with penstock.App(":memory:", clock=clock) as app:
+
+        @app.task()
+        def child() -> int:
+            return 1
+
+        @app.task()
+        def parent(ctx: penstock.JobContext) -> list[int]:
+            ctx.sleep(0.0002)
+            return ctx.gather([ctx.enqueue(child.options(delay=0.0003))])
+
+        job = parent.enqueue()
+        for shift in (0.0, 0.0003, 0.0003, 0.0003):
+            clock.advance(shift)
+            work(app)
+        assert app.get(job.id).state is State.COMPLETED
+
+
 @pytest.mark.parametrize("wrong", [0, 1.5, "2", True])
 def test_what_is_no_version_is_refused(app: penstock.App, wrong: Any) -> None:
     with pytest.raises(BadJob, match="version is a whole number"):

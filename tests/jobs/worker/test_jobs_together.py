@@ -17,6 +17,7 @@ from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import copy_with
 from penstock.jobs.worker import fetcher as fetcher_module
+from penstock.jobs.worker import worker as worker_module
 from penstock.jobs.worker.worker import Worker
 from penstock.testing.invariants import check
 
@@ -200,3 +201,34 @@ def test_the_time_limit_of_a_job_begins_when_it_does(app: penstock.App) -> None:
     attempt.begin(10.0, None)
     left = attempt.seconds_left
     assert left is not None and 0 < left <= 10
+
+
+def test_an_end_that_was_left_to_the_last_one_is_written_by_who_takes_that(
+    app: penstock.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between a thread's write and its next job, another thread may leave an end to whoever takes the last one (12)."""
+
+    @app.task()
+    def short() -> None: ...
+
+    short.enqueue_many([{} for _ in range(4)])
+    worker = Worker(app, burst=True, concurrency=4)
+    batch = worker.fetcher.batch
+    claimed = [app.store.claim(job, worker.name, 30.0) for job in app.store.claimable("default", 4).jobs]
+    first, second, third, fourth = (Attempt(app.store, job) for job in claimed if job is not None)
+    write = worker._write_returned
+    rooms: list[int] = []
+
+    def write_and_be_overtaken(room: int) -> None:
+        write(room)
+        rooms.append(room)
+        if len(rooms) == 1:
+            batch.add([third, fourth])
+            assert batch.add_returned(second, "null") is third, "the other thread goes on with this one"
+
+    monkeypatch.setattr(worker, "_write_returned", write_and_be_overtaken)
+    monkeypatch.setattr(worker, "_room", lambda: 0)
+    following = worker_module._Next()
+    worker._end_returned(first, None, following)
+    assert following.attempt is fourth
+    assert app.get(second.id).state is State.COMPLETED, "though the other two may take long"

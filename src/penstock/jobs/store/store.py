@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from penstock.client.database import Database
-from penstock.clock import Clock, SystemClock
+from penstock.clock import Clock, SystemClock, end_of_millisecond
 from penstock.codecs import MARK, CodecChain
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
@@ -257,7 +257,7 @@ class JobStore:
     ) -> Claimable:
         """`tasks`: those of whose pools jobs are wanted too. `shard`: the one to read first."""
         self.look_after(queue)
-        now = self.clock.now()
+        now = end_of_millisecond(self.clock.now())
         return self._reader.claimable(queue, limit, now, evenly=evenly, shard=shard, wake=wake, tasks=tasks)
 
     def count_ahead(self, job: Job) -> Ahead:
@@ -322,7 +322,7 @@ class JobStore:
             if job.state is State.QUEUED:
                 # What was ready by the clock of the one who wrote it is ready: clocks differ a little.
                 is_held_up = job.is_waiting or job.parked or job.needs_settling
-                if is_held_up or job.run_at > max(now, job.updated_at):
+                if is_held_up or job.run_at > max(end_of_millisecond(now), job.updated_at):
                     return None
                 if not has_slot(job.rate_key, job.rate_at, now):
                     return None

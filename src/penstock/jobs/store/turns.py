@@ -8,7 +8,8 @@ number of tenants.
    tenant for which nothing waits comes next, and one that enqueues 15,000 jobs at once has them between the others'.
 3. Turns are reserved by one conditional write of the tenant's item, so that processes that enqueue at once share them.
    A process that enqueues quickly reserves more at a time; those that it has not used in 100 ms are dropped.
-4. The first job in line is read once in a second. What this is behind by is how far a tenant may be ahead of its turn.
+4. The first job in line is read once in a second, and ten times in a second while there is none. What this is behind by
+   is how far a tenant may be ahead of its turn. The first turn that is given while there is none is that of the first.
 5. Turns only order jobs: whatever is lost or read too late, no job is. Where nobody has a tenant, nothing is written.
 6. Jobs without a tenant that have a rate key take turns by that key: of many jobs of one key, most cannot start soon,
    and a job of another key is found before they have been moved out of its way (rates.py).
@@ -25,6 +26,7 @@ from penstock.jobs.layouts.layout import Item
 from penstock.jobs.store.side_items import SideItems
 
 _HEAD_SECONDS: Final = 1.0
+_NO_HEAD_SECONDS: Final = 0.1
 _RESERVED_SECONDS: Final = 0.1
 _MOST_RESERVED: Final = 64
 _TRIES: Final = 5
@@ -66,6 +68,9 @@ class Turns:
             self._reserved[flow] = kept
         turn = kept.first
         kept.first += 1
+        read_at, first = self._heads.get(flow[0], (0.0, None))
+        if first is None:
+            self._heads[flow[0]] = read_at, turn
         return turn / 1000
 
     def _reserve(self, line: Line, tenant: str, count: int, now: float) -> _Reserved:
@@ -82,7 +87,7 @@ class Turns:
     def _head(self, line: Line, now: float) -> int:
         """In milliseconds; now where nobody is in line."""
         read_at, head = self._heads.get(line, (0.0, None))
-        if not read_at <= now < read_at + _HEAD_SECONDS:
+        if not read_at <= now < read_at + (_NO_HEAD_SECONDS if head is None else _HEAD_SECONDS):
             found = self._read_head(*line)
             head = None if found is None else round(found * 1000)
             self._heads[line] = now, head

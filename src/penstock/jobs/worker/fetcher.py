@@ -98,9 +98,9 @@ MOST_TOGETHER: Final = 16
 LINGER_SECONDS: Final = 0.003
 """How long an end may wait for others to be written with it, where its thread goes on."""
 
-Verdict = Literal["take", "limit", "rate", "later", "leave"]
+Verdict = Literal["take", "limit", "rate", "later", "leave", "newer"]
 """What a worker says of a candidate: that it can run it, that its limit is reached, that it needs a slot of its rate
-key first, that it can later, or never."""
+key first, that it can later, or never: it does not have the task, or only an older version of it."""
 
 
 def _suspects_first(job: Job) -> tuple[bool, float, str]:
@@ -144,6 +144,11 @@ class Batch:
             if len(self.waiting) > 1 and now - self._oldest < LINGER_SECONDS:  # (12)
                 return self.waiting.popleft()
             return None
+
+    @property
+    def has_returned(self) -> bool:
+        """Whether something has ended that nobody has written down."""
+        return bool(self._returned)
 
     def take_returned(self) -> list[Returned]:
         """All that has ended, for the caller to write down."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from penstock.errors import PenstockError
@@ -40,8 +41,10 @@ class Scheduler:
         due = self._app.schedules.due(now)
         for saved in due.schedules:
             self._enqueue_one(saved, now)
-        look_at = now + LOOK_SECONDS if due.next_at is None else min(due.next_at, now + LOOK_SECONDS)
-        self._look_at = now if due.more else look_at
+        # Those that have fired stand at their next times now, which the index was not asked for.
+        fired = (replace(saved, since=now).next_at for saved in due.schedules)
+        times = [at for at in (due.next_at, *fired) if at is not None]
+        self._look_at = now if due.more else min(*times, now + LOOK_SECONDS) if times else now + LOOK_SECONDS
 
     def _enqueue_one(self, saved: SavedSchedule, now: float) -> None:
         at, missed = saved.times.latest(saved.since, now)

@@ -341,7 +341,7 @@ class Worker:
                 )
             return "leave"
         if job.task_version > self.app.tasks[job.task].settings.version:
-            return "later"  # it began with newer code than this worker's
+            return "newer"  # it began with newer code than this worker's, and nothing here changes that
         if job.attempt and any(attempt.id == job.id for attempt in (*self._attempts, *self._outcomes.abandoned)):
             return "later"  # its function still runs here, or it is about to be given back (A)
         if job.state is State.PROCESSING and not self._peers.may_take(job):
@@ -517,6 +517,8 @@ class Worker:
         self._write_returned(self._room())
         if not self._stopping.is_set():
             following.attempt = self.fetcher.batch.begin_next()
+            if following.attempt is not None and self.fetcher.batch.has_returned:
+                self._write_returned(0)  # another thread has left its end to whoever takes the last one (12)
             if following.attempt is None:
                 following.candidate = self.fetcher.pop_candidate()  # not for a batch, or to be settled
 
