@@ -493,3 +493,11 @@ def test_an_event_reaches_its_job_once_for_its_id_and_not_after_its_end(world: W
     assert world.post("/jobs/job_none/events/approval", {}).status_code == 404
     world.app.cancel(job.id)
     assert world.post(f"/jobs/{job.id}/events/approval", {}).status_code == 409
+
+
+@pytest.mark.parametrize("has_app", [True, False])
+def test_a_webhook_cannot_be_forged(has_app: bool):
+    world = World(app=has_app)
+    answer = world.post("/jobs", {"task": "penstock.webhook", "args": {"event": {"job_id": "x", "state": "completed"}}})
+    assert answer.status_code == 422 and "Penstock's own tasks" in answer.text
+    assert not world.app.store.find(limit=10).jobs

@@ -21,6 +21,7 @@ from penstock.errors import PenstockError
 from penstock.jobs.context import JobContext
 from penstock.jobs.model.job import Job, JobNotFound
 from penstock.jobs.model.json_text import to_json
+from penstock.jobs.model.secret_fields import mask_result
 from penstock.jobs.model.webhook import WEBHOOK_RETRIES, WEBHOOK_TASK
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import TaskSettings
@@ -158,10 +159,10 @@ def _seconds(retry_after: str) -> float:
 
 
 def _result(ctx: JobContext, job: Job) -> dict[str, Any]:
-    """The job's result, if it is short."""
+    """The job's result, if it is short, without what its task declares secret: others keep what they receive."""
     if job.result is None:
         return {}
-    value = ctx._attempt.load(job, job.result)
+    value = mask_result(ctx._attempt.load(job, job.result), job.secret)
     return {"result": value} if len(to_json(value, "result").encode()) <= _RESULT_BYTES else {"result_omitted": True}
 
 

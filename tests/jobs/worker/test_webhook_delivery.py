@@ -99,6 +99,17 @@ def test_the_end_of_a_job_is_told_and_signed(app: penstock.App, receiver: Receiv
     assert told == {"job_id": job.id, "task": "add", "state": "completed", "tenant": "acme", "attempts": 1, "result": 3}
 
 
+def test_what_a_task_declares_secret_is_not_told(app: penstock.App, receiver: Receiver) -> None:
+    @app.task(webhook=receiver.url, secret=("return.key",))
+    def make() -> dict[str, str]:
+        return {"key": "hunter2", "id": "k1"}
+
+    make.enqueue()
+    assert work(app).completed == 2
+    (event,) = receiver.events()
+    assert event["data"]["result"] == {"key": "***", "id": "k1"}
+
+
 def test_failures_and_cancellations_are_told(app: penstock.App, receiver: Receiver) -> None:
     @app.task()
     def bad() -> None:
