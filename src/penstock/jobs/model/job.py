@@ -402,6 +402,8 @@ _KEY_BYTES: Final = 1_000
 _FULL: Final = 100.0
 LATEST: Final = 32_503_680_000.0
 """The year 3000: a run_at after it is in milliseconds, or a mistake."""
+LONGEST_DELAY_SECONDS: Final = 100 * 366 * 86_400.0
+"""A hundred years: a longer delay is in milliseconds, or a mistake."""
 
 
 class BadJob(PenstockError, ValueError):
