@@ -421,6 +421,15 @@ def test_a_transaction_makes_a_job_with_a_webhook(app: penstock.App, receiver: R
     assert len(receiver.events()) == 1
 
 
+def test_the_end_of_a_job_whose_id_is_not_ascii_is_told(app: penstock.App, receiver: Receiver) -> None:
+    @app.task()
+    def add() -> None: ...
+
+    app.store.create(NewJob("add", {}, id="cron_報告_1", webhook=receiver.url))
+    assert work(app).completed == 2
+    assert receiver.events()[0]["data"]["job_id"] == "cron_報告_1"
+
+
 @pytest.mark.parametrize("said", [b"HTTP/1.1 100 Continue\r\n\r\n", b"H"])
 def test_a_receiver_that_answers_for_ever_is_left_at_the_deadline(said: bytes) -> None:
     closed = threading.Event()
