@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,32 @@ def test_another_body_or_secret_is_refused() -> None:
         verify(b"[]", sign(b"[]", "d1", NOW, [SECRET]), SECRET, now=NOW)
 
 
-@pytest.mark.parametrize("secret", ["", "short", "whsec_", "whsec_not base64!", "whsec_c2hvcnQ=", None])
+@pytest.mark.parametrize(
+    ("body", "change"),
+    [
+        *((None, {}), ("\ud800", {}), (5, {})),
+        *((BODY, {"webhook-id": "\ud800"}), (BODY, {"webhook-signature": "v1,\ud800"})),
+        *((BODY, {"webhook-id": b"d1"}), (BODY, {"webhook-timestamp": [str(NOW)]}), (BODY, {"webhook-signature": 5})),
+        (BODY, {None: "x", "webhook-id": None}),
+    ],
+)
+def test_whatever_is_received_is_refused_in_one_way(body: Any, change: dict[Any, Any]) -> None:
+    with pytest.raises(BadSignature):
+        verify(body, sign(BODY, "d1", NOW, [SECRET]) | change, SECRET, now=NOW)
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -1, "300"])
+def test_a_tolerance_is_finite(seconds: Any) -> None:
+    with pytest.raises(BadWebhook, match="tolerance_seconds"):
+        verify(BODY, sign(BODY, "d1", NOW, [SECRET]), SECRET, now=NOW, tolerance_seconds=seconds)
+
+
+def test_headers_that_are_no_mapping_are_a_mistake() -> None:
+    with pytest.raises(TypeError, match="headers is a mapping"):
+        verify(BODY, None, SECRET)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("secret", ["", "short", "whsec_é", "whsec_", "whsec_not base64!", "whsec_c2hvcnQ=", None])
 def test_a_weak_secret_is_refused(secret: str) -> None:
     with pytest.raises(BadWebhook, match="webhook secret") as refused:
         sign(BODY, "d1", NOW, [secret])
@@ -102,6 +128,8 @@ def test_a_url_is_taken_apart() -> None:
         *("https://user:password@example.com/", "https://example.com:22/", "https://example.com:25", "http://a:0/"),
         *("https://example.com:99999/", "https://example.com:x/", "https://a b/", "https://example.com/\r\nX: y"),
         *("https://exämple.com/", "https://[fe80::1%25eth0]/", "https://[::1/", "https://example.com\\@evil/"),
+        *("http://a..b/", "http://.example.com/", "https://" + "a" * 64 + ".com/", "https://" + "a." * 127 + "com/"),
+        *("https://./", "https://a!b/"),
         "https://example.com/" + "x" * 2_000,
     ],
 )
@@ -124,6 +152,7 @@ def test_a_url_that_is_none_of_the_web_is_refused(url: str) -> None:
         *("::ffff:127.0.0.1", "::ffff:169.254.169.254", "::ffff:7f00:1", "::127.0.0.1", "64:ff9b::7f00:1"),
         *("64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2002:a9fe:a9fe::1", "64:ff9b:1::1"),
         *("2001:0:0:0:0:0:80ff:fffe",),  # Teredo, to 127.0.0.1
+        *("192.88.99.1", "3fff::1", "2606:4700::5efe:127.0.0.1", "2606:4700::200:5efe:10.0.0.1", "fe80::5efe:8.8.8.8"),
         *("localhost", "2130706433", "0x7f000001", "127.1", ""),  # no address: only a resolver reads these
     ],
 )
@@ -135,7 +164,8 @@ def test_an_address_that_is_not_public_is_refused(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["93.184.215.14", "2606:2800:21f:cb07::1", "::ffff:93.184.215.14", "64:ff9b::808:808"]
+    "address",
+    ["93.184.215.14", "2606:2800:21f:cb07::1", "::ffff:93.184.215.14", "64:ff9b::808:808", "2606:4700::5efe:8.8.8.8"],
 )
 def test_a_public_address_is_taken(address: str) -> None:
     check_addresses("example.com", [address], allow_private=False)

@@ -12,10 +12,10 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import ipaddress
+import math
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,8 +41,13 @@ _URL_CHARACTERS: Final = 2_000
 _FIRST_FREE_PORT: Final = 1_024
 _WEB_PORTS: Final = {"http": 80, "https": 443}
 _NOT_IN_URLS: Final = re.compile(r"[^\x21-\x7e]|\\")
-_METADATA: Final = (ipaddress.IPv4Network("168.63.129.16/32"), ipaddress.IPv4Network("192.0.0.0/24"))
-"""Of Azure and Oracle, at addresses that Python 3.11 takes for public. Others' are link-local, private or shared."""
+_LABEL: Final = re.compile(r"[a-z0-9_-]{1,63}")
+_HOST_CHARACTERS: Final = 253
+_NOT_PUBLIC: Final = tuple(
+    map(ipaddress.ip_network, ("168.63.129.16/32", "192.0.0.0/24", "192.88.99.0/24", "3fff::/20"))
+)
+"""What Python 3.11 takes for public: metadata of Azure and Oracle (others' are link-local, private or shared), relays
+of 6to4, and addresses for documentation."""
 
 
 class BadWebhook(PenstockError, ValueError):
@@ -68,7 +73,7 @@ def secret_key(secret: str) -> bytes:
     if secret.startswith(_SECRET_PREFIX):
         try:
             key = base64.b64decode(secret.removeprefix(_SECRET_PREFIX), validate=True)
-        except binascii.Error:
+        except ValueError:  # also for text that is not ASCII
             raise BadWebhook("A webhook secret that begins with whsec_ goes on in base64; this one does not.") from None
     if len(key) < _SECRET_BYTES:
         make = "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
@@ -94,13 +99,22 @@ def verify(
     """What a webhook says, if it is genuine and not old; raises BadSignature.
 
     `body` is the request's, byte by byte as it was received. `secret` is the sender's, or several while it is replaced.
-    The same delivery may come twice: its `webhook-id` is the same then.
+    The same delivery may come twice: its `webhook-id` is the same then. Whatever was received, it raises nothing else;
+    a secret or a tolerance that cannot be is BadWebhook, and headers that are no mapping are a TypeError.
     """
-    data = body.encode() if isinstance(body, str) else body
-    given = {name.lower(): value for name, value in headers.items()}
+    if not (isinstance(tolerance_seconds, int | float) and 0 <= tolerance_seconds < math.inf):
+        raise BadWebhook(f"tolerance_seconds is 0 or more seconds, and finite, not {tolerance_seconds!r}.")
+    if not hasattr(headers, "items"):
+        raise TypeError(f"headers is a mapping of names to texts, not {type(headers).__name__}.")
+    data = _bytes("The body", body)
+    given = {name.lower(): value for name, value in headers.items() if isinstance(name, str)}
     missing = [name for name in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER) if not given.get(name)]
     if missing:
         raise BadSignature(f"The request has no {' and no '.join(missing)} header: it is no webhook of Penstock's.")
+    for name in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER):
+        if not isinstance(given[name], str):
+            raise BadSignature(f"The header {name} is no text, but {type(given[name]).__name__}.")
+        _bytes(f"The header {name}", given[name])
     at = given[TIMESTAMP_HEADER]
     if not (at.isascii() and at.isdigit() and len(at) < 12):
         raise BadSignature(f"{TIMESTAMP_HEADER} is no time.")
@@ -120,6 +134,17 @@ def verify(
     if not isinstance(said, dict):
         raise BadSignature("The webhook is signed, and its body is no JSON object.")
     return said
+
+
+def _bytes(what: str, received: object) -> bytes:
+    if isinstance(received, bytes | bytearray | memoryview):
+        return bytes(received)
+    if not isinstance(received, str):
+        raise BadSignature(f"{what} is neither bytes nor text, but {type(received).__name__}.")
+    try:
+        return received.encode()
+    except UnicodeEncodeError:
+        raise BadSignature(f"{what} has half surrogate pairs, which nobody has signed.") from None
 
 
 def _signature(key: bytes, webhook_id: str, timestamp: str, body: bytes) -> str:
@@ -159,11 +184,24 @@ def parse_target(url: str) -> Target:
         raise BadWebhook(f"The webhook to {host} has a user or a password in its URL: use the signature instead.")
     if "%" in host:
         raise BadWebhook("webhook has a host with a %: zones of addresses are local.")
+    if not _is_host(host):
+        raise BadWebhook("webhook has a host that no name or address looks like: labels of 1 to 63 characters, a to z.")
     port = _WEB_PORTS[parts.scheme] if port is None else port
     if port not in _WEB_PORTS.values() and port < _FIRST_FREE_PORT:
         raise BadWebhook(f"The webhook to {host} has the port {port}: use 80, 443, or one from {_FIRST_FREE_PORT} on.")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(parts.scheme, host, port, path)
+
+
+def _is_host(host: str) -> bool:
+    """Whether it can be a name or an address: what resolvers and TLS refuse with an error of another kind."""
+    if ":" in host:
+        try:
+            return bool(ipaddress.IPv6Address(host))
+        except ValueError:
+            return False
+    name = host.removesuffix(".")
+    return len(name) <= _HOST_CHARACTERS and all(_LABEL.fullmatch(label) for label in name.split("."))
 
 
 def check_addresses(host: str, addresses: Sequence[str], *, allow_private: bool) -> None:
@@ -190,13 +228,17 @@ def is_public(address: str) -> bool:
             return is_public(str(inner))
         if found.scope_id is not None or found.is_site_local:
             return False
-    if any(found in network for network in _METADATA):
+        if (int(found) >> 32) & 0xFFFFFFFF in _ISATAP and not is_public(str(_last_ipv4(found))):
+            return False
+    if any(found in network for network in _NOT_PUBLIC):
         return False
     return found.is_global and not found.is_multicast and not found.is_reserved
 
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
+_ISATAP: Final = frozenset({0x5EFE, 0x0200_5EFE})
+"""How the second half of such an address begins, in any network; an IPv4 address follows."""
 
 
 def _inner_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
@@ -208,5 +250,9 @@ def _inner_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     if address.teredo is not None:
         return address.teredo[1]
     if address in _NAT64 or address in _COMPATIBLE:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        return _last_ipv4(address)
     return None
+
+
+def _last_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address:
+    return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)

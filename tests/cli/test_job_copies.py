@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from click.testing import CliRunner, Result
 
@@ -225,6 +226,18 @@ def test_a_bare_mask_needs_secrets_that_are_declared(shop: Shop) -> None:
     refused = shop.pull(job_id, "--mask")
     assert refused.exit_code == 2
     assert "name them, --mask NAME" in refused.output
+
+
+def test_what_is_declared_secret_of_a_result_is_not_shown(shop: Shop) -> None:
+    declared = FIXED.replace("@app.task()\ndef ship", '@app.task(secret=("token", "return.total"))\ndef ship')
+    shop.deploy(declared.replace("price.get(part, 5)", "price[part]"))
+    job_id = shop.fail()
+    (shop.folder / "shop.py").write_text(declared)
+    assert "left out     token" in shop.pull(job_id, "--mask").output
+    shown = shop.debug(job_id, "--json", "--arg", "token=hunter3")
+    assert orjson.loads(shown.stdout)["result"] == {"total": "***", "paid": 12}
+    text = shop.debug(job_id, "--arg", "token=hunter3").stdout
+    assert 'completed    {"total":"***","paid":12}' in text
 
 
 def test_an_app_that_opens_a_file_of_its_own_at_import_is_refused(shop: Shop) -> None:

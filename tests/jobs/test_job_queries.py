@@ -249,3 +249,18 @@ def test_a_store_of_an_older_version_reads_a_tagged_job(app: penstock.App, tmp_p
     )["Item"]
     assert raw["tags"] == {"L": [{"S": "money"}]}
     assert same_table(app.store).get(job.id).tags == ("money",)
+
+
+def test_tasks_of_penstock_itself_are_not_defined_looked_up_or_scheduled_by_name(clock: ManualClock):
+    with penstock.App(":memory:", clock=clock, webhook_secret="a secret of more than 16 bytes") as app:
+        own = app.tasks["penstock.webhook"]
+        for attempt in (
+            lambda: app.task_named("penstock.webhook"),
+            lambda: app.task_named("penstock.other"),
+            lambda: app.task("penstock.mine")(lambda: None),
+            lambda: app.schedules.create("s", "penstock.webhook", "0 7 * * *", args={"event": {}}),
+            lambda: app.schedules.create("s", own, "0 7 * * *", args={"event": {}}),
+        ):
+            with pytest.raises(BadJob, match="Penstock's own tasks"):
+                attempt()
+        assert not list(app.schedules)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -197,3 +198,45 @@ def test_capturing_prints_no_more_than_before(capsys: pytest.CaptureFixture[str]
 def test_a_level_that_is_none_is_refused(app: penstock.App, level: Any):
     with pytest.raises(BadJob, match="capture_logs"):
         app.task(capture_logs=level)(lambda: None)
+
+
+class _Logs:
+    def __str__(self) -> str:
+        LOG.warning("inner %s", "line")
+        return "outer"
+
+
+class _LogsItself:
+    def __str__(self) -> str:
+        LOG.info("again %s", self)
+        return "once"
+
+
+class _Raises:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_what_logs_raises_or_recurses_while_its_text_is_made_hangs_and_ends_nothing(app: penstock.App):
+    @app.task(capture_logs="INFO")
+    def load() -> None:
+        LOG.info("%s", _Logs())
+        LOG.info("%s", _LogsItself())
+        LOG.info(_Raises())
+        logging.addLevelName(37, "\ud800" + "L" * 100_000)
+        LOG.log(37, "odd level")
+        LOG.info("the end")
+
+    def run() -> None:
+        assert penstock.Worker(app, burst=True).run().completed == 1
+
+    job = load.enqueue()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive(), "the worker hangs"
+    *found, odd, end = lines(app, job)
+    note = "WARNING A line of shop.tests cannot be kept: RuntimeError while its text was made."
+    assert found == ["INFO outer", "INFO once", note]
+    assert odd.endswith("odd level") and len(odd) < 100
+    assert end == "INFO the end"

@@ -38,6 +38,12 @@ def test_a_delay_is_a_timedelta_or_seconds_from_when_the_job_is_enqueued(report:
         assert job.run_at == pytest.approx(job.created_at + 60)
 
 
+@pytest.mark.parametrize("delay", [1e12, 1e308, 10**400, timedelta.max])
+def test_a_delay_of_more_than_a_hundred_years_is_refused(report: penstock.Task[[], None], delay: Any) -> None:
+    with pytest.raises(BadJob, match="a hundred years"):
+        report.options(delay=delay)
+
+
 @pytest.mark.parametrize("delay", ["5", True, float("nan"), float("inf")])
 def test_a_delay_that_is_no_time_is_refused(report: penstock.Task[[], None], delay: Any) -> None:
     with pytest.raises(BadJob, match="delay is a timedelta or a number of seconds"):

@@ -17,13 +17,14 @@ from penstock.errors import PenstockError
 from penstock.files import open_files
 from penstock.jobs.explain import explain, gather
 from penstock.jobs.layouts.layout import Item
-from penstock.jobs.model.job import BadJob, Job, JobFile, JobNotFound
+from penstock.jobs.model.job import BadJob, Job, JobFile, JobNotFound, NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.table_items import MOST_ITEMS, ItemKey
 from penstock.jobs.transfer import (
     AlreadyPulled,
     check_copy,
+    fill,
     forget_steps,
     fork,
     masked_text,
@@ -282,9 +283,28 @@ def test_a_mask_of_an_argument_that_is_not_there_is_refused(source: JobStore, ho
     assert home.get_existing([job.id]) == []
 
 
+def test_a_mask_goes_through_lists_and_what_is_declared_secret_may_be_absent(source: JobStore, home: JobStore) -> None:
+    args = {"orders": [{"card": "hunter2"}, {"card": "hunter2", "n": 1}, [{"card": "hunter2"}]]}
+    secret = ("orders.card", "token", "orders.card.pin")
+    job, _ = source.create(NewJob("ship", args, secret=secret))
+    copy = pull(source, home, job.id, mask=secret).job
+    assert home.load(copy, copy.args) == {"orders": [{}, {"n": 1}, [{}]]}
+    assert copy.masked == ("orders.card",)
+    assert masked_text(args, secret) == '{"orders":[{"card":"***"},{"card":"***","n":1},[{"card":"***"}]]}'
+    left = home.load(copy, copy.args)
+    fill(left, "orders.card", "4242")
+    assert left == {"orders": [{"card": "4242"}, {"card": "4242", "n": 1}, [{"card": "4242"}]]}
+
+
+def test_the_delivery_of_a_webhook_is_not_forked(source: JobStore) -> None:
+    job, _ = source.create(NewJob("penstock.webhook", {"event": {}}))
+    with pytest.raises(BadJob, match="Penstock's own tasks"):
+        fork(source, job.id, args={"event": {"job_id": "forged"}})
+
+
 def test_secrets_are_masked_on_a_screen() -> None:
     args = {"order": 1, "card": {"number": "4242"}}
-    assert masked_text(args, ["card.number", "token"]) == '{"order":1,"card":{"number":"***"},"token":"***"}'
+    assert masked_text(args, ["card.number", "token"], ["token"]) == '{"order":1,"card":{"number":"***"},"token":"***"}'
 
 
 # ── items ────────────────────────────────────────────────────────────────────────────────────────

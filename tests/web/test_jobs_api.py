@@ -493,3 +493,24 @@ def test_an_event_reaches_its_job_once_for_its_id_and_not_after_its_end(world: W
     assert world.post("/jobs/job_none/events/approval", {}).status_code == 404
     world.app.cancel(job.id)
     assert world.post(f"/jobs/{job.id}/events/approval", {}).status_code == 409
+
+
+@pytest.mark.parametrize("has_app", [True, False])
+def test_a_webhook_cannot_be_forged(has_app: bool):
+    world = World(app=has_app)
+    answer = world.post("/jobs", {"task": "penstock.webhook", "args": {"event": {"job_id": "x", "state": "completed"}}})
+    assert answer.status_code == 422 and "Penstock's own tasks" in answer.text
+    assert not world.app.store.find(limit=10).jobs
+
+
+@pytest.mark.parametrize("delay", [1e12, 1e308])
+def test_a_delay_that_no_clock_reaches_is_refused(world: World, delay: float):
+    answer = world.post("/jobs", {"task": "load", "args": {"file": "x"}, "delay_seconds": delay})
+    assert answer.status_code == 422 and "hundred years" in answer.text
+
+
+@pytest.mark.parametrize("bound", [{"since": "0001-01-01T00:00:00+23:59"}, {"until": "9999-12-31T23:59:59-23:59"}])
+def test_a_time_outside_of_the_calendar_is_refused(world: World, bound: dict[str, str]):
+    answers = [world.get("/jobs", **bound), world.post("/jobs/retry-all", bound), world.post("/jobs/cancel-all", bound)]
+    assert [one.status_code for one in answers] == [422, 422, 422]
+    assert all("years 1 to 9999" in one.text for one in answers)

@@ -33,7 +33,7 @@ from penstock.jobs.app import load_app
 from penstock.jobs.debugger import DebugAttempt, DebugOutcome, print_trace
 from penstock.jobs.forms import job_form
 from penstock.jobs.model.job import Job, JobNotFound
-from penstock.jobs.model.json_text import NotJson, to_json
+from penstock.jobs.model.json_text import to_json
 from penstock.jobs.network_block import NetworkBlock
 from penstock.jobs.sources import AllJobs
 from penstock.jobs.store.store import JobStore
@@ -235,7 +235,7 @@ def debug(
                 stack.enter_context(redirect_stdout(sys.stderr))
             outcome = attempt.run(given, with_pdb=with_pdb)
         if as_json:
-            print_line(_outcome_form(outcome, block))
+            print_line(_outcome_form(outcome, attempt, block))
         else:
             _print_outcome(outcome, attempt, block, with_pdb=with_pdb)
     end_with(_ENDINGS.get(outcome.ending, 0))
@@ -290,7 +290,7 @@ def _variable(name: str) -> str:
 def _header(attempt: DebugAttempt, given: dict[str, Any], block: NetworkBlock | None) -> Iterator[str]:
     job = attempt.job
     yield one_line(f"{job.id}  {job.task}  attempt {job.attempt + 1}  a copy from {job.pulled_from}, {job.state.value}")
-    shown = masked_text(attempt.arguments, {*secret_fields(job)})
+    shown = masked_text(attempt.arguments, secret_fields(job), job.masked)
     changed = [name for name in given if name not in job.masked]
     yield "arguments    " + shorten(shown) + (f"  but {', '.join(changed)} as given" if changed else "")
     reused = ", ".join(point.name for point in attempt.before.checkpoints)
@@ -320,7 +320,7 @@ def _print_outcome(outcome: DebugOutcome, attempt: DebugAttempt, block: NetworkB
     if written:
         click.echo(one_line(f"written      {'; '.join(written)}"), err=True)
     if outcome.ending == "completed":
-        click.echo(f"completed    {shorten(_value_text(outcome.value))}")
+        click.echo(f"completed    {shorten(_result_text(outcome, attempt))}")
     elif outcome.ending == "left":
         click.echo("left         the copy is queued, with what this attempt has kept")
     else:
@@ -337,20 +337,22 @@ def _written(outcome: DebugOutcome) -> list[str]:
     return [*parts, _count(written.entries, "log entry").replace("entrys", "entries")] if written.entries else parts
 
 
-def _value_text(value: object) -> str:
-    try:
-        return to_json(value, "result").lstrip()
-    except NotJson:
-        return repr(value)
+def _result(outcome: DebugOutcome, attempt: DebugAttempt) -> Any:
+    """As it is stored, without what its task declares secret."""
+    return attempt.store.load_to_show(outcome.job, outcome.job.result)
 
 
-def _outcome_form(outcome: DebugOutcome, block: NetworkBlock | None) -> dict[str, Any]:
+def _result_text(outcome: DebugOutcome, attempt: DebugAttempt) -> str:
+    return to_json(_result(outcome, attempt), "result").lstrip()
+
+
+def _outcome_form(outcome: DebugOutcome, attempt: DebugAttempt, block: NetworkBlock | None) -> dict[str, Any]:
     job, written = outcome.job, outcome.written
     return {
         "id": job.id,
         "outcome": "failed" if outcome.ending == "retried" else outcome.ending,
         "attempt": job.attempt,
-        "result": outcome.value if outcome.ending == "completed" else None,
+        "result": _result(outcome, attempt) if outcome.ending == "completed" else None,
         "error": _error_form(job),
         "written": {
             "checkpoints": list(written.checkpoints),

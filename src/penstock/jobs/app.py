@@ -40,7 +40,7 @@ from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayo
 from penstock.jobs.layouts.layout import Layout
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.log_capture import checked_level
-from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, JobFailed, NewJob, checked_tags
+from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, JobFailed, NewJob, checked_tags, checked_task_name
 from penstock.jobs.model.json_text import to_json
 from penstock.jobs.model.other_words import OF_APPS, no_attribute, with_hints
 from penstock.jobs.model.state import State
@@ -212,7 +212,8 @@ class App:
         self._check_kept(lease_seconds)
 
         def register(function: Callable[..., Any], names: Mapping[str, Any]) -> Task[Any, Any]:
-            task: Task[Any, Any] = Task(name or function.__name__, function, settings, self, names, secret, defaults)
+            called = checked_task_name(name or function.__name__)
+            task: Task[Any, Any] = Task(called, function, settings, self, names, secret, defaults)
             schedule = None
             if cron is not None:
                 schedule = Schedule.parse(task.name, cron, timezone, arguments=cron_args, overlaps=cron_overlap)
@@ -240,9 +241,10 @@ class App:
         """The task of that name: this app's, or else one of another program that works on the same database.
 
         Of the latter's arguments nothing is known here: they must be JSON, and its worker refuses what it does not
-        take. Its queue is given with `options(queue=…)`, where that is not "default".
+        take. Its queue is given with `options(queue=…)`, where that is not "default". Raises BadJob for a task of
+        Penstock's own.
         """
-        return self.tasks.get(name) or named_task(name, self)
+        return self.tasks.get(checked_task_name(name)) or named_task(name, self)
 
     # ── hooks ────────────────────────────────────────────────────────────────────────────────────
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from penstock.clock import utc_text
 from penstock.jobs.model.job import BadJob, Entry, Event, History, Job, JobNotFound, JobPage, checked_name
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.store.queries import LONGEST_PAGE
@@ -128,13 +129,13 @@ class Jobs:
         if moment is None:
             return None
         if isinstance(moment, timedelta):
-            return self._store().clock.now() - moment.total_seconds()
+            return _checked_seconds(what, self._store().clock.now() - moment.total_seconds())
         if not isinstance(moment, datetime) or moment.utcoffset() is None:
             raise BadJob(
                 f"{what} is a datetime with a time zone, such as datetime(2030, 1, 31, tzinfo=UTC), or a timedelta "
                 f"ago, such as timedelta(hours=3), not {moment!r}."
             )
-        return moment.timestamp()
+        return _checked_seconds(what, moment.timestamp())
 
     # ── one job ──────────────────────────────────────────────────────────────────────────────────
 
@@ -227,6 +228,14 @@ def _change_all(wanted: Iterator[Job], change: Callable[[Job], object], limit: i
         if matched == limit:
             break
     return BulkChange(matched, changed, refused, tuple(refusals), dry_run)
+
+
+def _checked_seconds(what: str, seconds: float) -> float:
+    try:
+        utc_text(seconds)
+    except (ValueError, OverflowError, OSError):  # a time zone, or a timedelta, has moved it out of the calendar
+        raise BadJob(f"{what} is a time in the years 1 to 9999 of UTC, and this one is outside of them.") from None
+    return seconds
 
 
 def _state(state: State | str | None) -> State | None:

@@ -7,6 +7,8 @@
 3. Records of Penstock's own loggers are not captured: writing a line would make another.
 4. Where the root logger would let no such record pass, its level is lowered; handlers that there are keep theirs, so
    that nothing more is printed than before.
+5. A record is turned into text by code of the user's, which may log, raise, recurse or wait: so no lock is held
+   meanwhile, what the same thread logs meanwhile is not captured, and an exception in it costs that one line.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ TOGETHER: Final = 100
 ENTRY_BYTES: Final = 200_000
 """Of the lines of an entry, of which there are at most TOGETHER: an item holds 400 KB."""
 
+_LEVEL_CHARACTERS: Final = 50
+
 CAPTURE: Final[ContextVar[LogCapture | None]] = ContextVar("penstock_log_capture", default=None)
 
 
@@ -50,7 +54,7 @@ class LogCapture:
         self.level = level
         self._left = MOST_LINES if entries < MOST_ENTRIES else 0
         self._lines: list[dict[str, str]] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer or a signal's handler may log in the thread that holds it
 
     def __bool__(self) -> bool:
         """Whether there are lines to be written."""
@@ -61,11 +65,14 @@ class LogCapture:
             if self._left < 0:
                 return
             self._left -= 1
-            if self._left < 0:
-                text = f"Further lines of this attempt are not kept: {MOST_LINES:,} are."
-                self._lines.append(_line(record, "WARNING", "penstock", text))
-                return
-            self._lines.append(_line(record, record.levelname, record.name, _text(record)))
+            is_last = self._left < 0
+        if is_last:
+            text = f"Further lines of this attempt are not kept: {MOST_LINES:,} are."
+            line = _line(record, "WARNING", "penstock", text)
+        else:
+            line = _line(record, record.levelname, record.name, _text(record))
+        with self._lock:
+            self._lines.append(line)
 
     def next_entry(self) -> dict[str, Any]:
         """The message and the data of the entry that should be written next; `written` says that it was."""
@@ -97,18 +104,46 @@ def _text(record: logging.LogRecord) -> str:
 
 
 def _line(record: logging.LogRecord, level: str, logger: str, message: str) -> dict[str, str]:
-    return {"at": utc_text(record.created), "level": level, "logger": storable(logger)[:200], "message": message}
+    return {
+        "at": utc_text(record.created),
+        "level": storable(level)[:_LEVEL_CHARACTERS],
+        "logger": storable(logger)[:200],
+        "message": message,
+    }
+
+
+class _Thread(threading.local):
+    is_capturing = False
+
+
+_THREAD: Final = _Thread()
 
 
 class CaptureHandler(logging.Handler):
     """Gives each record to the attempt in whose context it was made."""
 
+    def handle(self, record: logging.LogRecord) -> bool:
+        # Without the lock of other handlers: a capture has its own, and does not hold it while it makes the text (5).
+        is_wanted = bool(self.filter(record))
+        if is_wanted:
+            self.emit(record)
+        return is_wanted
+
     def emit(self, record: logging.LogRecord) -> None:
         capture = CAPTURE.get()
-        if capture is None or record.levelno < capture.level:
+        if capture is None or record.levelno < capture.level or _THREAD.is_capturing:
             return
-        if record.name != "penstock" and not record.name.startswith("penstock."):
+        if record.name == "penstock" or record.name.startswith("penstock."):
+            return
+        _THREAD.is_capturing = True
+        try:
             capture.add(record)
+        except Exception as error:  # what it is made of cannot be shown: that ends no task (5)
+            note = f"A line of {record.name} cannot be kept: {type(error).__name__} while its text was made."
+            made = {"levelno": logging.WARNING, "levelname": "WARNING", "name": "penstock", "msg": note}
+            capture.add(logging.makeLogRecord(made))
+        finally:
+            _THREAD.is_capturing = False
 
 
 _INSTALLING: Final = threading.Lock()

@@ -32,7 +32,7 @@ from penstock.clock import utc_seconds, utc_text
 from penstock.errors import ConditionalCheckFailedException, PenstockError
 from penstock.jobs.cron import BadCron, Schedule, every_text
 from penstock.jobs.layouts.layout import Item, ReadCall
-from penstock.jobs.model.job import Job, NewJob, checked_name
+from penstock.jobs.model.job import Job, NewJob, checked_name, checked_task_name
 from penstock.jobs.model.json_text import from_json, to_json
 from penstock.jobs.model.secret_fields import mask_arguments
 from penstock.jobs.store.patience import PatientDatabase
@@ -428,7 +428,7 @@ class Schedules:
     def _checked_task(self, task: Task[Any, Any] | str) -> tuple[str, dict[str, Any]]:
         """Its name, and the options that it was given."""
         if isinstance(task, str):
-            return checked_name(task, "task"), {}
+            return checked_task_name(task), {}
         if not isinstance(task, Task):
             raise BadSchedule(f"A schedule is for a task, or the name of one, not {task!r:.100}.")
         given = {
@@ -436,7 +436,7 @@ class Schedules:
         }
         if others := sorted(given.keys() - _OPTIONS):
             raise BadSchedule(f"The jobs of a schedule cannot have {others[0]}, which is about one job.")
-        return task.name, given
+        return checked_task_name(task.name), given
 
     def _stored_arguments(self, task: str, args: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """As JSON has them, if this program has the task; otherwise they must be JSON."""

@@ -27,6 +27,7 @@ from penstock.jobs.hooks import NO_HOOKS, Hooks, check_kind
 from penstock.jobs.model.job import (
     ALL_COMPLETED,
     DEFAULT_PRIORITY,
+    LONGEST_DELAY_SECONDS,
     BadJob,
     DependsOnPolicy,
     Job,
@@ -391,10 +392,13 @@ def _timestamp(run_at: datetime) -> float:
 def _seconds(delay: timedelta | float) -> float:
     if isinstance(delay, timedelta):
         delay = delay.total_seconds()
-    if isinstance(delay, bool) or not isinstance(delay, int | float) or not math.isfinite(delay):
+    is_number = isinstance(delay, int) or (isinstance(delay, float) and math.isfinite(delay))
+    if isinstance(delay, bool) or not is_number:
         raise BadJob(f"delay is a timedelta or a number of seconds, not {delay!r}.")
     if delay < 0:
         raise BadJob(f"delay is 0 or more seconds, not {delay:g}. Without a delay a job is due at once.")
+    if delay > LONGEST_DELAY_SECONDS:
+        raise BadJob(f"delay is at most {LONGEST_DELAY_SECONDS:,.0f} seconds, a hundred years: is it in milliseconds?")
     return delay
 
 

@@ -34,12 +34,13 @@ from penstock.jobs.model.job import (
     JobNotFound,
     NewJob,
     Payload,
+    checked_task_name,
     first_version,
     is_id,
     new_id,
 )
 from penstock.jobs.model.json_text import from_json, to_json
-from penstock.jobs.model.secret_fields import RESULT
+from penstock.jobs.model.secret_fields import MASK, RESULT, mask_arguments
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.table_items import ItemKey, ReadItems, read_items, write_items
 from penstock.stored_text import cut
@@ -50,7 +51,6 @@ _READ_TRIES: Final = 5
 """A job of several pages that is written meanwhile is read again so often: then it is written all the time."""
 _PULLED_AS: Final = "pulled_as"
 _PARENT: Final = {"S": "parent"}
-_MASK: Final = "***"
 _NAME_CHARACTERS: Final = 500
 
 
@@ -236,15 +236,17 @@ class _Copier:
         """Leaves arguments out: the only payload that is decoded (3)."""
         job = self._found.job
         args = self._source.load(job, job.args)
-        for name in names:
-            _remove(args, name)
+        left_out = [name for name in names if _remove(args, name.split("."))]
+        for name in names:  # what is declared to be secret may be optional
+            if name not in left_out and name not in job.secret:
+                raise BadJob(f"The job has no argument {name} to leave out; it has {', '.join(args) or 'none'}.")
         text = to_json(args, "args")
         payload, records = self._target.payloads.place(self.copy, "args", text)
         if job.args.record is not None:
             old = self._target.layout.record_get(job.id, job.args.record).request["Key"]
             self.records = [one for one in self.records if any(one[name] != old[name] for name in old)]
         self.records = [*self.records, *(record.item for record in records)]
-        self.copy = replace(self.copy, args=payload, masked=tuple(names))
+        self.copy = replace(self.copy, args=payload, masked=tuple(left_out))
 
     def add_parents(self, parents: Sequence[Job]) -> None:
         """Their main records without arguments, and their results: what `ctx.results` reads."""
@@ -305,33 +307,43 @@ def copy_file(source: Files, saved: SavedFile, target: Files, key: str) -> Saved
 # ── arguments by name ────────────────────────────────────────────────────────────────────────────
 
 
-def _remove(args: dict[str, Any], path: str) -> None:
-    *outer, last = path.split(".")
-    place: Any = args
-    for name in outer:
-        place = place.get(name) if isinstance(place, dict) else None
-    if not isinstance(place, dict) or last not in place:
-        raise BadJob(f"The job has no argument {path} to leave out; it has {', '.join(args) or 'none'}.")
-    del place[last]
+def _remove(value: Any, steps: list[str]) -> bool:
+    """Removes it, also from each element of lists on the way (secret_fields.py); whether there was any."""
+    if isinstance(value, list):
+        return sum(_remove(one, steps) for one in value) > 0  # any() would leave those after the first
+    if not isinstance(value, dict) or steps[0] not in value:
+        return False
+    if len(steps) > 1:
+        return _remove(value[steps[0]], steps[1:])
+    del value[steps[0]]
+    return True
 
 
 def fill(args: dict[str, Any], path: str, value: object) -> None:
-    """Sets an argument, or a field of one: `card.number`."""
+    """Sets an argument, or a field of one: `card.number`. In each element, where lists are on the way."""
     *outer, last = path.split(".")
-    place: Any = args
+    places: list[Any] = [args]
     for name in outer:
-        place = place.setdefault(name, {})
-        if not isinstance(place, dict):
+        places = [found for place in places for found in _elements(place.setdefault(name, {}))]
+        if not all(isinstance(place, dict) for place in places):
             raise BadJob(f"The argument {path} is inside {name}, which has no fields.")
-    place[last] = value
+    for place in places:
+        place[last] = value
 
 
-def masked_text(args: object, names: Iterable[str]) -> str:
-    """Arguments as JSON for a screen, with *** for those that are secret."""
-    shown = from_json(to_json(args, "args"))
-    for name in names:
+def _elements(value: Any) -> list[Any]:
+    """Those of a list that have fields, also of lists in it; else the value itself."""
+    if not isinstance(value, list):
+        return [value]
+    return [found for one in value if isinstance(one, dict | list) for found in _elements(one)]
+
+
+def masked_text(args: object, names: Iterable[str], left_out: Iterable[str] = ()) -> str:
+    """Arguments as JSON for a screen, with *** for those that are secret, and for those that were left out."""
+    shown = mask_arguments(from_json(to_json(args, "args")), names)
+    for name in left_out:
         if isinstance(shown, dict):
-            fill(shown, name, _MASK)
+            fill(shown, name, MASK)
     return to_json(shown, "args").lstrip()
 
 
@@ -376,6 +388,7 @@ def fork(store: JobStore, job_id: str, *, from_step: str | None = None, args: di
     """
     plan = plan_fork(store, job_id, from_step)
     origin = plan.origin
+    checked_task_name(origin.task)
     stored = store.payloads.text(origin, origin.args) or "{}"
     if args is not None:
         merged = {**from_json(stored), **args}

@@ -5,12 +5,16 @@
    asks for, within a bound. Any other answer but 2xx has failed at once, a redirect too: it would lead where nobody has
    checked. A delivery that has failed is a failed job: the dead letter, which `penstock jobs retry` sends again.
 3. Its id is the same in every attempt: the receiver knows a repeat by it.
-4. The URL is in the job that has ended, the secret in the app: neither is in the delivery's arguments, errors or logs.
+4. An attempt has one deadline for connecting, sending and reading, besides the limit of each wait: a receiver that
+   sends a byte now and then, or `100 Continue` for ever, holds no thread.
+5. The URL is in the job that has ended, the secret in the app: neither is in the delivery's arguments, errors or logs.
 """
 
 from __future__ import annotations
 
+import io
 import socket
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -21,6 +25,7 @@ from penstock.errors import PenstockError
 from penstock.jobs.context import JobContext
 from penstock.jobs.model.job import Job, JobNotFound
 from penstock.jobs.model.json_text import to_json
+from penstock.jobs.model.secret_fields import mask_result
 from penstock.jobs.model.webhook import WEBHOOK_RETRIES, WEBHOOK_TASK
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import TaskSettings
@@ -32,8 +37,10 @@ __all__ = ["DELIVERY_SETTINGS", "WEBHOOK_TASK", "DeliveryFailed", "DeliveryRefus
 SECRET_VARIABLE: Final = "PENSTOCK_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 _CONNECT_SECONDS: Final = 5.0
 _READ_SECONDS: Final = 15.0
+_TOTAL_SECONDS: Final = 45.0
+"""Of one request (4)."""
 _DELIVERY_SECONDS: Final = 60.0
-"""Of one attempt, however slowly an answer trickles in: its time limit."""
+"""Of one attempt, with the reads of the database before it: its time limit."""
 _MOST_ADDRESSES: Final = 4
 """Of one name are tried."""
 _RESULT_BYTES: Final = 64 * 1024
@@ -78,6 +85,7 @@ class Webhooks:
     secrets: tuple[str, ...] = field(repr=False)
     allow_private: bool = False
     resolve: Resolve = resolve
+    total_seconds: float = _TOTAL_SECONDS
 
     def __post_init__(self) -> None:
         for secret in self.secrets:
@@ -105,11 +113,12 @@ class Webhooks:
         """Posts the body. Raises DeliveryFailed, DeliveryRefused, AddressRefused (2)."""
         import http.client  # only deliveries need it
 
+        end = time.monotonic() + self.total_seconds
         try:
-            sock = self._connect(target)
+            sock = self._connect(target, end)
             with closing(http.client.HTTPConnection(target.host, target.port)) as connection:
                 connection.auto_open = 0
-                connection.sock = sock
+                connection.sock = _TimedSocket(sock, end)
                 content = {"Content-Type": "application/json", "User-Agent": "penstock-webhooks"}
                 connection.request("POST", target.path, body, content | headers)
                 answer = connection.getresponse()  # its body is not read: nobody needs it
@@ -124,13 +133,13 @@ class Webhooks:
         hint = " Redirects are not followed: use the URL that it leads to." if 300 <= status < 400 else ""
         raise DeliveryRefused(f"{target.host} answered {status}.{hint}")
 
-    def _connect(self, target: Target) -> socket.socket:
+    def _connect(self, target: Target, end: float) -> socket.socket:
         """A connection to an address that was checked, and to no other. Raises OSError, AddressRefused."""
         addresses = self.resolve(target.host, target.port)
         check_addresses(target.host, addresses, allow_private=self.allow_private)
-        sock = _first_connection(addresses[:_MOST_ADDRESSES], target.port)
+        sock = _first_connection(addresses[:_MOST_ADDRESSES], target.port, end)
         try:
-            sock.settimeout(_READ_SECONDS)
+            sock.settimeout(_left(end, _READ_SECONDS))
             if target.scheme == "https":
                 import ssl  # only deliveries need it
 
@@ -141,13 +150,49 @@ class Webhooks:
         return sock
 
 
-def _first_connection(addresses: Sequence[str], port: int) -> socket.socket:
+def _first_connection(addresses: Sequence[str], port: int, end: float) -> socket.socket:
     for address in addresses[:-1]:
         try:
-            return socket.create_connection((address, port), _CONNECT_SECONDS)
+            return socket.create_connection((address, port), _left(end, _CONNECT_SECONDS))
         except OSError:
             continue
-    return socket.create_connection((addresses[-1], port), _CONNECT_SECONDS)
+    return socket.create_connection((addresses[-1], port), _left(end, _CONNECT_SECONDS))
+
+
+def _left(end: float, most_seconds: float) -> float:
+    """How long the next wait may be. Raises TimeoutError after the end."""
+    left = end - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("the deadline of the request has passed")
+    return min(left, most_seconds)
+
+
+class _TimedSocket(io.RawIOBase):
+    """What http.client needs of a socket, and of its file; no wait of it ends after the deadline (4)."""
+
+    def __init__(self, sock: socket.socket, end: float) -> None:
+        self._sock = sock
+        self._end = end
+
+    def sendall(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            self._sock.settimeout(_left(self._end, _READ_SECONDS))
+            rest = rest[self._sock.send(rest) :]
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._sock.settimeout(_left(self._end, _READ_SECONDS))
+        return self._sock.recv_into(buffer)
+
+    def close(self) -> None:
+        self._sock.close()
+        super().close()
 
 
 def _seconds(retry_after: str) -> float:
@@ -158,10 +203,10 @@ def _seconds(retry_after: str) -> float:
 
 
 def _result(ctx: JobContext, job: Job) -> dict[str, Any]:
-    """The job's result, if it is short."""
+    """The job's result, if it is short, without what its task declares secret: others keep what they receive."""
     if job.result is None:
         return {}
-    value = ctx._attempt.load(job, job.result)
+    value = mask_result(ctx._attempt.load(job, job.result), job.secret)
     return {"result": value} if len(to_json(value, "result").encode()) <= _RESULT_BYTES else {"result_omitted": True}
 
 

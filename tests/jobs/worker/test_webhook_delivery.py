@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -18,8 +20,8 @@ from penstock.client.wrappers.faults import Faults, Rates
 from penstock.client.wrappers.retries import RequestRetries, Retrying
 from penstock.clock import ManualClock
 from penstock.jobs.model.job import NewJob
-from penstock.jobs.webhooks import WEBHOOK_TASK, Webhooks
-from penstock.webhooks import BadWebhook, verify
+from penstock.jobs.webhooks import WEBHOOK_TASK, DeliveryFailed, Webhooks
+from penstock.webhooks import BadWebhook, parse_target, verify
 
 SECRET = "a secret of more than 16 bytes"
 
@@ -97,6 +99,17 @@ def test_the_end_of_a_job_is_told_and_signed(app: penstock.App, receiver: Receiv
     assert event["type"] == "job.completed"
     told = {name: event["data"][name] for name in ("job_id", "task", "state", "tenant", "attempts", "result")}
     assert told == {"job_id": job.id, "task": "add", "state": "completed", "tenant": "acme", "attempts": 1, "result": 3}
+
+
+def test_what_a_task_declares_secret_is_not_told(app: penstock.App, receiver: Receiver) -> None:
+    @app.task(webhook=receiver.url, secret=("return.key",))
+    def make() -> dict[str, str]:
+        return {"key": "hunter2", "id": "k1"}
+
+    make.enqueue()
+    assert work(app).completed == 2
+    (event,) = receiver.events()
+    assert event["data"]["result"] == {"key": "***", "id": "k1"}
 
 
 def test_failures_and_cancellations_are_told(app: penstock.App, receiver: Receiver) -> None:
@@ -406,3 +419,35 @@ def test_a_transaction_makes_a_job_with_a_webhook(app: penstock.App, receiver: R
         t.enqueue(quick)
     work(app)
     assert len(receiver.events()) == 1
+
+
+def test_the_end_of_a_job_whose_id_is_not_ascii_is_told(app: penstock.App, receiver: Receiver) -> None:
+    @app.task()
+    def add() -> None: ...
+
+    app.store.create(NewJob("add", {}, id="cron_報告_1", webhook=receiver.url))
+    assert work(app).completed == 2
+    assert receiver.events()[0]["data"]["job_id"] == "cron_報告_1"
+
+
+@pytest.mark.parametrize("said", [b"HTTP/1.1 100 Continue\r\n\r\n", b"H"])
+def test_a_receiver_that_answers_for_ever_is_left_at_the_deadline(said: bytes) -> None:
+    closed = threading.Event()
+
+    def answer(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            try:
+                for _ in range(500):  # for ever, as far as the deadline goes
+                    connection.sendall(said)
+                    time.sleep(0.01)
+                connection.sendall(b"\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n")
+            except OSError:
+                closed.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=answer, args=(listener,), daemon=True).start()
+        target = parse_target(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        with pytest.raises(DeliveryFailed, match="TimeoutError"):
+            Webhooks((SECRET,), allow_private=True, total_seconds=0.2).send(target, b"{}", {})
+        assert closed.wait(10)

@@ -394,12 +394,16 @@ MOST_SLOTS: Final = 10_000
 RESERVED: Final = frozenset({"tenants", "workers", "schedules", "settings"})
 """Items beside the jobs that have the same key as a job with such an id would."""
 _NAME_BYTES: Final = 200
+INTERNAL_PREFIX: Final = "penstock."
+"""How the names of Penstock's own tasks begin."""
 _NOT_IN_NAMES: Final = frozenset("/\\#" + "".join(map(chr, range(32))))
 _KEYS: Final = ("idempotency_key", "unique_key", "concurrency_key", "rate_key")
 _KEY_BYTES: Final = 1_000
 _FULL: Final = 100.0
 LATEST: Final = 32_503_680_000.0
 """The year 3000: a run_at after it is in milliseconds, or a mistake."""
+LONGEST_DELAY_SECONDS: Final = 100 * 366 * 86_400.0
+"""A hundred years: a longer delay is in milliseconds, or a mistake."""
 
 
 class BadJob(PenstockError, ValueError):
@@ -534,6 +538,17 @@ def checked_name(name: str, what: str) -> str:
         raise BadJob(f"The name of a {what} is text of 1 to {_NAME_BYTES} bytes, not {name!r}.")
     if name in (".", "..") or not _NOT_IN_NAMES.isdisjoint(name):
         raise BadJob(f"The name of a {what} may not have /, \\, # or control characters, nor be . or ..: {name!r}.")
+    return name
+
+
+def checked_task_name(name: str) -> str:
+    """The name of a task that users have. Penstock's own are enqueued by Penstock alone: a webhook that somebody else
+    enqueues would be signed all the same."""
+    if checked_name(name, "task").startswith(INTERNAL_PREFIX):
+        raise BadJob(
+            f"{name} is no task of yours: names that begin with {INTERNAL_PREFIX} are of Penstock's own tasks, which "
+            "nobody else defines, enqueues or schedules. Take another name."
+        )
     return name
 
 

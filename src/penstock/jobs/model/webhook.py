@@ -19,8 +19,13 @@ _MESSAGE_CHARACTERS: Final = 1_000
 
 
 def delivery_of(ended: Job, retries: int) -> NewJob:
-    """The delivery of this end, whose id is made of the job's and its version: each end has one."""
-    name = ended.id if len(ended.id.encode()) <= _ID_BYTES else hashlib.sha256(ended.id.encode()).hexdigest()
+    """The delivery of this end, whose id is made of the job's and its version: each end has one.
+
+    It is ASCII: it is sent in a header.
+    """
+    name = (
+        ended.id if ended.id.isascii() and len(ended.id) <= _ID_BYTES else hashlib.sha256(ended.id.encode()).hexdigest()
+    )
     event: dict[str, Any] = {
         "job_id": ended.id,
         "task": ended.task,
