@@ -426,7 +426,10 @@ class JobContext(_AttemptView):
 
     @property
     def results(self) -> dict[str, Any]:
-        """What the jobs that this one depends on have returned, by their ids; only those that have completed."""
+        """What the jobs that this one depends on have returned, by their ids; only those that have completed.
+
+        It is JSON, because their tasks may be another program's: `task.read_result(value)` gives one its type.
+        """
         attempt, parents = self._attempt, self.dependencies.values()
         return {
             parent.id: attempt.load(parent, parent.result)
@@ -550,7 +553,7 @@ class JobContext(_AttemptView):
     def gather(
         self, children: Iterable[Child], *, return_exceptions: bool = False, name: str | None = None
     ) -> list[Any]:
-        """What the children have returned, in their order; no worker is held until all have ended.
+        """What the children have returned, in their order and with their types; no worker is held until all have ended.
 
         One that failed or was cancelled raises JobFailed, when all have ended; with `return_exceptions` it is a
         JobFailed in the list. Children that a generator makes (`ctx.enqueue(…) for …`) are made many at a time.
@@ -561,8 +564,8 @@ class JobContext(_AttemptView):
         self, children: Iterable[Child], *, return_exceptions: bool = False, name: str | None = None
     ) -> Iterator[Any]:
         """The same, read as they are used: for more results than should be in memory."""
-        ids = self._workflow.collect(children)
-        return self._workflow.results(self._workflow.next_key("gather", name), ids, return_exceptions)
+        handles = self._workflow.collect(children)
+        return self._workflow.results(self._workflow.next_key("gather", name), handles, return_exceptions)
 
     def _version(self, name: str) -> int:
         if name not in self._versions:
@@ -709,19 +712,19 @@ class AsyncJobContext(_AttemptView):
     async def results_of(
         self, children: Iterable[AsyncChild | Child], *, return_exceptions: bool = False, name: str | None = None
     ) -> AsyncIterator[Any]:
-        workflow, ids = self.blocking._workflow, []
+        workflow, handles = self.blocking._workflow, list[Child]()
         calls: list[ChildCall] = []
         for one in children:
             if isinstance(one, AsyncChild):
                 calls.append(one.call)
-            ids.append(one.call.child.id if isinstance(one, AsyncChild) else checked_child(one).id)
+            handles.append(one.call.child if isinstance(one, AsyncChild) else checked_child(one))
             if len(calls) == MADE_TOGETHER:
                 await _in_thread(self._executor, workflow.make, calls)
                 calls = []
         if calls:
             await _in_thread(self._executor, workflow.make, calls)
         key = workflow.next_key("gather", name)
-        results = await _in_thread(self._executor, workflow.results, key, ids, return_exceptions)
+        results = await _in_thread(self._executor, workflow.results, key, handles, return_exceptions)
         while (one := await _in_thread(self._executor, next, results, _MISSING)) is not _MISSING:
             yield one
 
