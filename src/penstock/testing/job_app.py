@@ -224,15 +224,11 @@ class JobApp:
         return sorted({task.settings.queue for task in self.app.tasks.values()} | {job.queue for job in self.unended()})
 
     def _next_due_at(self) -> float | None:
-        """When the next job is due, or may be taken from a worker that died."""
-        now = self.clock.now()
-        times: list[float] = []
-        for job in self.unended():
-            if job.lease is not None:
-                times.append(job.lease.takeable_at)
-            elif not job.is_waiting and not self.app.store.queue(job.queue).paused:
-                times.append(job.run_at)
-        return min((at for at in times if at > now), default=None)
+        """When a worker would next find something: a job that is due, or one whose worker has died."""
+        store = self.app.store
+        queues = [queue for queue in self._queues() if not store.queue(queue).paused]
+        times = [store.claimable(queue, _POLLED).next_at for queue in queues]
+        return min((at for at in times if at is not None), default=None)
 
     def close(self) -> None:
         """Gives the app its own database back."""
