@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, TypeVar, cast, overload
@@ -54,6 +54,8 @@ _GIVE_BACK_SECONDS: Final = 2.0
 """So long after a stop, a job is given back; a database that is away then is not asked again."""
 _NOTICE_SECONDS: Final = 0.1
 """So soon, a wait notices that the worker stops."""
+_TOLD: ContextVar[JobSuspended | None] = ContextVar("penstock_told", default=None)
+"""What a coroutine of an async task has been raised already: it has caught that if it goes on; others may not know."""
 
 
 class Attempt:
@@ -298,7 +300,8 @@ class Attempt:
     def check_goes_on(self) -> None:
         """Raises if the task has been told to end, and goes on."""
         if self.refusal is None and self.suspended is not None:
-            if self.is_async:  # this may be another coroutine of the task, beside the one that waits
+            if self.is_async and _TOLD.get() is not self.suspended:  # another coroutine, beside the one that waits
+                _TOLD.set(self.suspended)
                 raise self.suspended
             self.refusal = SuspensionCaught(self.suspended.wait)
         if self.refusal is not None:
@@ -778,4 +781,8 @@ class AsyncJobFiles:
 async def _in_thread(executor: Executor | None, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """`asyncio.to_thread`, in threads of that executor."""
     call = partial(copy_context().run, function, *args, **kwargs)
-    return await asyncio.get_running_loop().run_in_executor(executor, call)
+    try:
+        return await asyncio.get_running_loop().run_in_executor(executor, call)
+    except JobSuspended as suspended:
+        _TOLD.set(suspended)
+        raise
