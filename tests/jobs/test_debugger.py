@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,14 @@ def make_app(place: Any) -> App:
     @app.task()
     def typed(ctx: penstock.JobContext) -> int:
         return len(5)  # type: ignore[arg-type]
+
+    @app.task()
+    def bill(ctx: penstock.JobContext, price: Decimal) -> Decimal:
+        fee = ctx.step("fee", lambda: Decimal("0.50"), type=Decimal)
+        ctx.sleep(0.01)
+        if BROKEN["it"]:
+            raise LookupError("no paper")
+        return price + fee
 
     @app.task(retries=2)
     def flaky() -> None:
@@ -189,6 +198,19 @@ def test_masked_arguments_are_given_for_one_attempt_and_not_stored(production: A
     assert local.store.load(local.get(job_id), local.get(job_id).args) == {"order": "o-17"}
 
 
+@pytest.mark.parametrize("step", [None, "fee"])
+def test_a_workflow_with_typed_arguments_runs_here_also_from_a_step_before_its_wait(
+    production: App, local: App, step: str | None
+) -> None:
+    job = production.tasks["bill"].enqueue(price=Decimal("1.10"))
+    Worker(production, until_empty=True).run()
+    pull(production.store, local.store, job.id)
+    BROKEN["it"] = False
+    outcome = DebugAttempt(local, job.id, step=step).run()
+    assert (outcome.error, outcome.value) == (None, "1.60")
+    assert local.result(job.id) == Decimal("1.60")
+
+
 def test_an_async_task_runs_here_too(production: App, local: App) -> None:
     job = production.tasks["ship_async"].enqueue(order="o-17")
     pulled(production, local, job.id)
@@ -237,7 +259,7 @@ def test_a_task_that_the_app_does_not_have_is_named(production: App, local: App)
     job = production.tasks["ship"].enqueue(order="o-17")
     pulled(production, local, job.id)
     del local.tasks["ship"]
-    with pytest.raises(PenstockError, match="'ship'; the app has flaky, interrupted, later"):
+    with pytest.raises(PenstockError, match="'ship'; the app has bill, flaky, interrupted, later"):
         DebugAttempt(local, job.id)
 
 

@@ -252,6 +252,7 @@ def test_too_many_actions_are_told_before_anything_is_sent(shop: Shop) -> None:
         t.enqueue(shop.ship, order="b" * 9_000)
     assert "at most 100 actions, and this one has 102: 98 of your own" in str(told.value)
     assert "2 for the job of ship, 2 for the job of ship" in str(told.value)
+    assert isinstance(told.value, penstock.PenstockError)
     assert counting.calls == []
 
 

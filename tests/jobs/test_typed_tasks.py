@@ -232,6 +232,33 @@ def test_a_schedule_gives_typed_arguments(app: penstock.App) -> None:
     assert app.store.load(job, job.args) == {"keep": "P0DT1H0M0S"}
 
 
+def test_results_of_children_have_the_types_of_their_tasks(app: penstock.App) -> None:
+    @app.task()
+    def price(cents: int) -> Decimal:
+        if not cents:
+            raise ValueError("free")
+        return Decimal(cents) / 100
+
+    @app.task()
+    def total(ctx: penstock.JobContext) -> Decimal:
+        children = [ctx.enqueue(price, cents=110), ctx.enqueue(price.options(priority=7), cents=220)]
+        gathered, iterated = ctx.gather(children), list(ctx.results_of(children))
+        assert gathered == iterated
+        return gathered[0] + iterated[1]
+
+    @app.task()
+    async def total_async(ctx: penstock.AsyncJobContext) -> Decimal:
+        made = await ctx.enqueue(price, cents=110)
+        free = ctx.enqueue(price, cents=0)
+        *prices, failed = await ctx.gather([made, ctx.enqueue(price, cents=220), free], return_exceptions=True)
+        assert isinstance(failed, penstock.JobFailed)
+        return sum(prices, Decimal(0))
+
+    jobs = [total.enqueue(), total_async.enqueue()]
+    work(app)
+    assert [app.result(job.id) for job in jobs] == [Decimal("3.30"), Decimal("3.30")]
+
+
 def test_options_keep_the_types(app: penstock.App) -> None:
     @app.task()
     def ship(order: Order) -> Order:

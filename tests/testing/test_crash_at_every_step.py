@@ -34,6 +34,21 @@ def ship(order_id: str) -> None: ...
 
 
 @app.task()
+def child(number: int) -> int:
+    return number
+
+
+@app.task()
+def family(ctx: penstock.JobContext) -> list[int]:
+    return ctx.gather(ctx.enqueue(child, number=number) for number in range(3))
+
+
+@app.task()
+async def family_async(ctx: penstock.AsyncJobContext) -> list[int]:
+    return await ctx.gather(ctx.enqueue(child, number=number) for number in range(3))
+
+
+@app.task()
 def counts_attempts(ctx: penstock.JobContext) -> int:
     ctx.progress(10)
     return ctx.attempt
@@ -64,6 +79,13 @@ def test_a_job_that_survives_every_crash_is_reported() -> None:
 
 def test_an_async_job_is_killed_too() -> None:
     assert crash_at_every_step(order_async).result == 1
+
+
+@pytest.mark.parametrize("task", ["family", "family_async"])
+def test_a_workflow_survives_a_crash_between_its_suspension_and_the_registration(task: str) -> None:
+    report = crash_at_every_step(app.tasks[task])
+    assert report.result == [0, 1, 2]
+    assert any("operation#gather:1" in write for write in report.writes)
 
 
 def test_a_job_that_fails_must_fail_the_same() -> None:

@@ -164,6 +164,19 @@ def test_limits_requeues_and_schedules_are_the_real_ones(app: penstock.App) -> N
         assert jobs.run_next() is None
 
 
+def test_time_travel_waits_for_the_slots_of_a_rate(app: penstock.App) -> None:
+    @app.task(rate="1/minute")
+    def rated() -> None: ...
+
+    with JobApp(app) as jobs:
+        began = jobs.clock.time
+        for _ in range(3):
+            rated.enqueue()
+        assert len(jobs.run_until_idle()) == 1
+        assert len(jobs.run_until_idle(time_travel=True)) == 2
+        assert jobs.clock.time - began == timedelta(minutes=2)
+
+
 def test_the_app_has_its_own_database_back(tmp_path: Path) -> None:
     own = penstock.App(tmp_path / "own.db")
 

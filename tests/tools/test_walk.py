@@ -25,7 +25,7 @@ def test_a_return_is_a_hop_to_a_file_that_was_left() -> None:
 @pytest.mark.parametrize(
     ("call", "files"),
     [
-        ("put-item", {"server/connection.py", "engine/engine.py", "engine/items/write_steps.py"}),
+        ("put-item", {"server/connection.py", "engine/engine.py", "engine/items/usual_puts.py"}),
         ("enqueue", {"jobs/tasks.py", "jobs/store/store.py", "engine/engine.py"}),
         ("work", {"jobs/worker/worker.py", "jobs/worker/fetcher.py", "jobs/store/store.py"}),
         ("apply", {"tables/plan/plan.py", "tables/apply/apply.py", "engine/operations/tables.py"}),

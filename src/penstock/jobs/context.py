@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, TypeVar, cast, overload
@@ -54,6 +54,8 @@ _GIVE_BACK_SECONDS: Final = 2.0
 """So long after a stop, a job is given back; a database that is away then is not asked again."""
 _NOTICE_SECONDS: Final = 0.1
 """So soon, a wait notices that the worker stops."""
+_TOLD: ContextVar[JobSuspended | None] = ContextVar("penstock_told", default=None)
+"""What a coroutine of an async task has been raised already: it has caught that if it goes on; others may not know."""
 
 
 class Attempt:
@@ -298,7 +300,8 @@ class Attempt:
     def check_goes_on(self) -> None:
         """Raises if the task has been told to end, and goes on."""
         if self.refusal is None and self.suspended is not None:
-            if self.is_async:  # this may be another coroutine of the task, beside the one that waits
+            if self.is_async and _TOLD.get() is not self.suspended:  # another coroutine, beside the one that waits
+                _TOLD.set(self.suspended)
                 raise self.suspended
             self.refusal = SuspensionCaught(self.suspended.wait)
         if self.refusal is not None:
@@ -426,7 +429,10 @@ class JobContext(_AttemptView):
 
     @property
     def results(self) -> dict[str, Any]:
-        """What the jobs that this one depends on have returned, by their ids; only those that have completed."""
+        """What the jobs that this one depends on have returned, by their ids; only those that have completed.
+
+        It is JSON, because their tasks may be another program's: `task.read_result(value)` gives one its type.
+        """
         attempt, parents = self._attempt, self.dependencies.values()
         return {
             parent.id: attempt.load(parent, parent.result)
@@ -550,7 +556,7 @@ class JobContext(_AttemptView):
     def gather(
         self, children: Iterable[Child], *, return_exceptions: bool = False, name: str | None = None
     ) -> list[Any]:
-        """What the children have returned, in their order; no worker is held until all have ended.
+        """What the children have returned, in their order and with their types; no worker is held until all have ended.
 
         One that failed or was cancelled raises JobFailed, when all have ended; with `return_exceptions` it is a
         JobFailed in the list. Children that a generator makes (`ctx.enqueue(…) for …`) are made many at a time.
@@ -561,8 +567,8 @@ class JobContext(_AttemptView):
         self, children: Iterable[Child], *, return_exceptions: bool = False, name: str | None = None
     ) -> Iterator[Any]:
         """The same, read as they are used: for more results than should be in memory."""
-        ids = self._workflow.collect(children)
-        return self._workflow.results(self._workflow.next_key("gather", name), ids, return_exceptions)
+        handles = self._workflow.collect(children)
+        return self._workflow.results(self._workflow.next_key("gather", name), handles, return_exceptions)
 
     def _version(self, name: str) -> int:
         if name not in self._versions:
@@ -709,19 +715,19 @@ class AsyncJobContext(_AttemptView):
     async def results_of(
         self, children: Iterable[AsyncChild | Child], *, return_exceptions: bool = False, name: str | None = None
     ) -> AsyncIterator[Any]:
-        workflow, ids = self.blocking._workflow, []
+        workflow, handles = self.blocking._workflow, list[Child]()
         calls: list[ChildCall] = []
         for one in children:
             if isinstance(one, AsyncChild):
                 calls.append(one.call)
-            ids.append(one.call.child.id if isinstance(one, AsyncChild) else checked_child(one).id)
+            handles.append(one.call.child if isinstance(one, AsyncChild) else checked_child(one))
             if len(calls) == MADE_TOGETHER:
                 await _in_thread(self._executor, workflow.make, calls)
                 calls = []
         if calls:
             await _in_thread(self._executor, workflow.make, calls)
         key = workflow.next_key("gather", name)
-        results = await _in_thread(self._executor, workflow.results, key, ids, return_exceptions)
+        results = await _in_thread(self._executor, workflow.results, key, handles, return_exceptions)
         while (one := await _in_thread(self._executor, next, results, _MISSING)) is not _MISSING:
             yield one
 
@@ -775,4 +781,8 @@ class AsyncJobFiles:
 async def _in_thread(executor: Executor | None, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """`asyncio.to_thread`, in threads of that executor."""
     call = partial(copy_context().run, function, *args, **kwargs)
-    return await asyncio.get_running_loop().run_in_executor(executor, call)
+    try:
+        return await asyncio.get_running_loop().run_in_executor(executor, call)
+    except JobSuspended as suspended:
+        _TOLD.set(suspended)
+        raise

@@ -87,6 +87,8 @@ class DebugAttempt:
         for name, value in (given or {}).items():
             fill(self.arguments, name, value)
         attempt = Attempt(self.store, self._claim())
+        if self.forgotten:
+            attempt.pending = None  # a step that comes before that wait runs again
         value, error = self._call(attempt, with_pdb)
         endings: list[str] = []
         outcomes = Outcomes(self.store, lambda: None, lambda job, how: endings.append(how))
@@ -118,10 +120,11 @@ class DebugAttempt:
         token = CURRENT_JOB.set(attempt.job)
         try:
             task.check_stored(self.arguments)
+            arguments = task.read_arguments(self.arguments)
             if task.is_async:
-                return asyncio.run(_call_async(task, AsyncJobContext(context), self.arguments)), None
+                return task.write_result(asyncio.run(_call_async(task, AsyncJobContext(context), arguments))), None
             first = (context,) if task.takes_context else ()
-            return task.function(*first, **self.arguments), None
+            return task.write_result(task.function(*first, **arguments)), None
         except BaseException as error:
             if with_pdb:
                 sys.settrace(None)

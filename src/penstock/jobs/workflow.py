@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
@@ -92,6 +93,7 @@ class ChildTask(Protocol):
     @property
     def name(self) -> str: ...
     def new_job(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob: ...
+    def read_result(self, stored: Any) -> Any: ...
 
 
 class ChildCall:
@@ -291,7 +293,7 @@ class Workflow:
             self._attempt.check_goes_on()
         parent = self._attempt.job
         made = child_id(parent, key)
-        return ChildCall(key, child_of(parent, new, made), Child(made, new.task))
+        return ChildCall(key, child_of(parent, new, made), Child(made, new.task, task.read_result))
 
     def enqueue(self, call: ChildCall) -> Child:
         """Makes the child, now or together with others that are being gathered."""
@@ -335,20 +337,21 @@ class Workflow:
             self._made = {child.id: child.task for child in there}
         return self._made
 
-    def collect(self, handles: Iterable[Child]) -> list[str]:
-        """The ids of the children; those that are made while they are gone through are made together."""
+    def collect(self, handles: Iterable[Child]) -> list[Child]:
+        """The children; those that are made while they are gone through are made together."""
         gathered: list[ChildCall] = []
         token = _GATHERED.set(gathered)
         try:
-            ids = [checked_child(one).id for one in handles]
+            children = [checked_child(one) for one in handles]
         finally:
             _GATHERED.reset(token)
         if gathered:
             self.make(gathered)
-        return ids
+        return children
 
-    def results(self, key: str, ids: Sequence[str], return_exceptions: bool) -> Iterator[Any]:
+    def results(self, key: str, children: Sequence[Child], return_exceptions: bool) -> Iterator[Any]:
         """What the children have returned, in order, when all have ended."""
+        ids = [child.id for child in children]
         if len(ids) > MOST_DEPENDENCIES:
             raise BadJob(
                 f"A gather waits for at most {MOST_DEPENDENCIES:,} children, not {len(ids):,}: gather in parts."
@@ -365,7 +368,7 @@ class Workflow:
                 stored = self._keep_results(Operation(key, about, is_done=True), ids, return_exceptions)
             self._pass(key)
         found = attempt.store.workflows.results(attempt.job, stored)
-        return self._values(found, return_exceptions)
+        return self._values(found, [child.read for child in children], return_exceptions)
 
     def _not_ended(self, ids: Sequence[str]) -> list[str]:
         attempt, left = self._attempt, dict.fromkeys(ids)
@@ -423,14 +426,18 @@ class Workflow:
             there = {job.id: job for job in attempt.call(partial(attempt.store.get_existing, some))}
             yield from ((one, there.get(one)) for one in some)
 
-    def _values(self, forms: Iterator[dict[str, Any]], return_exceptions: bool) -> Iterator[Any]:
-        """One record at a time is read, and waits for a database that is away."""
-        while True:
+    def _values(
+        self, forms: Iterator[dict[str, Any]], reads: Sequence[Callable[[Any], Any] | None], return_exceptions: bool
+    ) -> Iterator[Any]:
+        """One record at a time is read, and waits for a database that is away. Each value has its task's type."""
+        for number in itertools.count():
             form = self._attempt.call(lambda: next(forms, None))
             if form is None:
                 return
             if "failed" not in form:
-                yield form["value"]
+                # A gather with a name gives what it gave, also where it is called with fewer children now.
+                read = reads[number] if number < len(reads) else None
+                yield form["value"] if read is None else read(form["value"])
             elif return_exceptions:
                 yield JobFailed(_job_from(form["failed"]))
             else:

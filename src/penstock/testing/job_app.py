@@ -33,6 +33,7 @@ from penstock.jobs.app import App
 from penstock.jobs.context import AsyncJobContext, Attempt, JobContext
 from penstock.jobs.explain import explain, gather
 from penstock.jobs.model.job import Job, JobFailed
+from penstock.jobs.model.rate import has_slot
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore, LimitReached
 from penstock.jobs.tasks import Task
@@ -157,18 +158,28 @@ class JobApp:
             found = store.claimable(queue, _POLLED)
             for key in found.limits:
                 store.pools.unblock(key)
+            for key in found.rates:
+                store.rates.release(key)
             for candidate in found.jobs:
                 if candidate.needs_settling:
                     store.settle(candidate)
+                    return True
+                if self._needs_slot(candidate):
+                    store.rates.admit([candidate])
                     return True
                 attempt = self._claim(store, candidate)
                 if attempt is not None:
                     self._perform(store, attempt)
                     ended.append(self.app.get(candidate.id))
                     return True
-            if found.limits:
+            if found.limits or found.rates:
                 return True
         return False
+
+    def _needs_slot(self, job: Job) -> bool:
+        """Whether its rate has to let it start first."""
+        is_ours = job.state is State.QUEUED and job.task in self.app.tasks
+        return is_ours and not has_slot(job.rate_key, job.rate_at, self.clock.now())
 
     def _claim(self, store: JobStore, candidate: Job) -> Attempt | None:
         task = self.app.tasks.get(candidate.task)
@@ -224,15 +235,11 @@ class JobApp:
         return sorted({task.settings.queue for task in self.app.tasks.values()} | {job.queue for job in self.unended()})
 
     def _next_due_at(self) -> float | None:
-        """When the next job is due, or may be taken from a worker that died."""
-        now = self.clock.now()
-        times: list[float] = []
-        for job in self.unended():
-            if job.lease is not None:
-                times.append(job.lease.takeable_at)
-            elif not job.is_waiting and not self.app.store.queue(job.queue).paused:
-                times.append(job.run_at)
-        return min((at for at in times if at > now), default=None)
+        """When a worker would next find something: a job that is due, or one whose worker has died."""
+        store = self.app.store
+        queues = [queue for queue in self._queues() if not store.queue(queue).paused]
+        times = [store.claimable(queue, _POLLED).next_at for queue in queues]
+        return min((at for at in times if at is not None), default=None)
 
     def close(self) -> None:
         """Gives the app its own database back."""

@@ -200,6 +200,51 @@ def test_a_task_that_swallows_the_suspension_fails_and_says_why(app: penstock.Ap
     assert "caught JobSuspended" in failed.error.message
 
 
+@pytest.mark.parametrize("goes_on", ["return", "step", "wait"])
+def test_an_async_task_that_swallows_the_suspension_fails_too(app: penstock.App, goes_on: str) -> None:
+    @app.task(retries=5)
+    async def careless(ctx: penstock.AsyncJobContext) -> None:
+        try:
+            await ctx.sleep(60)
+        except BaseException:  # what it should not do
+            await ctx.log("went on")
+        if goes_on == "step":
+            await ctx.step("next", lambda: None)
+        elif goes_on == "wait":
+            await ctx.wait_for("approval")
+
+    job = careless.enqueue()
+    work(app)
+    failed = app.get(job.id)
+    assert (failed.state, failed.attempt) == (State.FAILED, 1)
+    assert failed.error is not None
+    assert failed.error.kind == "SuspensionCaught"
+
+
+def test_a_coroutine_beside_the_one_that_waits_has_caught_nothing(app: penstock.App, clock: ManualClock) -> None:
+    @app.task()
+    async def nap(ctx: penstock.AsyncJobContext) -> int:
+        suspended = asyncio.Event()
+
+        async def wait() -> None:
+            try:
+                await ctx.sleep(60)
+            finally:
+                suspended.set()
+
+        async def count() -> int:
+            await suspended.wait()
+            return await ctx.step("count", lambda: 7)
+
+        return (await asyncio.gather(wait(), count()))[1]
+
+    job = nap.enqueue()
+    assert Worker(app, burst=True).run().suspended == 1
+    clock.advance(60)
+    Worker(app, burst=True).run()
+    assert app.result(job.id) == 7
+
+
 def test_a_task_group_that_wraps_the_suspension_is_suspended(app: penstock.App, clock: ManualClock) -> None:
     @app.task()
     async def nap(ctx: penstock.AsyncJobContext) -> str:

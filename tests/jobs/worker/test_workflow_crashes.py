@@ -61,6 +61,9 @@ class Part:
     def new_job(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         return NewJob("part", kwargs)
 
+    def read_result(self, stored: Any) -> Any:
+        return stored
+
 
 PART: ChildTask = Part()
 

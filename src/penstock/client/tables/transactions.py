@@ -22,7 +22,7 @@ from penstock.client.items.keys import Key
 from penstock.client.items.values import Item
 from penstock.client.tables.requests import Call, Names, Values, item_of
 from penstock.client.wrappers.retries import PASSING_REASONS
-from penstock.errors import TransactionCanceledException
+from penstock.errors import PenstockError, TransactionCanceledException
 from penstock.optimistic import Contention
 from penstock.wire.limits import IDEMPOTENCY_TOKEN_CHARACTERS, TRANSACTION_ACTIONS, TRANSACTION_BYTES
 from penstock.wire.values import item_size
@@ -210,7 +210,7 @@ class Enqueueable(Protocol[P, J]):
     def for_transaction(self, database: Database, /) -> Callable[P, Participant[J]]: ...
 
 
-class TransactionTooLarge(ValueError):
+class TransactionTooLarge(PenstockError, ValueError):
     """All actions together are more than one transaction may have. Nothing was sent."""
 
 

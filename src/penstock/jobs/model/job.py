@@ -535,9 +535,11 @@ def checked_progress(value: float) -> float:
 def checked_name(name: str, what: str) -> str:
     """A name that may be part of a key and of a path."""
     if not isinstance(name, str) or not 1 <= _bytes(name) <= _NAME_BYTES:
-        raise BadJob(f"The name of a {what} is text of 1 to {_NAME_BYTES} bytes, not {name!r}.")
+        raise BadJob(f"The name of {_with_article(what)} is text of 1 to {_NAME_BYTES} bytes, not {name!r}.")
     if name in (".", "..") or not _NOT_IN_NAMES.isdisjoint(name):
-        raise BadJob(f"The name of a {what} may not have /, \\, # or control characters, nor be . or ..: {name!r}.")
+        raise BadJob(
+            f"The name of {_with_article(what)} may not have /, \\, # or control characters, nor be . or ..: {name!r}."
+        )
     return name
 
 
@@ -550,6 +552,10 @@ def checked_task_name(name: str) -> str:
             "nobody else defines, enqueues or schedules. Take another name."
         )
     return name
+
+
+def _with_article(word: str) -> str:
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
 
 
 def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:

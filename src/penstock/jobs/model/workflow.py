@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from penstock.errors import PenstockError
 from penstock.jobs.model.job import LATEST, BadJob, Job, NewJob, Payload, Wait, checked_name
@@ -86,6 +87,8 @@ class Child:
 
     id: str
     task: str
+    read: Callable[[Any], Any] | None = field(default=None, compare=False, repr=False)
+    """Gives what it has returned, as it is stored, the type that its task's annotation says."""
 
 
 def operation_key(kind: str, name: str | None, number: int) -> str:
