@@ -167,8 +167,8 @@ def _left(end: float, most_seconds: float) -> float:
     return min(left, most_seconds)
 
 
-class _TimedSocket(io.RawIOBase):
-    """What http.client needs of a socket, and of its file; no wait of it ends after the deadline (4)."""
+class _TimedSocket:
+    """What http.client needs of a socket; no wait of it, or of its file, ends after the deadline (4)."""
 
     def __init__(self, sock: socket.socket, end: float) -> None:
         self._sock = sock
@@ -181,7 +181,18 @@ class _TimedSocket(io.RawIOBase):
             rest = rest[self._sock.send(rest) :]
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(self)
+        return io.BufferedReader(_TimedReader(self._sock, self._end))
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+class _TimedReader(io.RawIOBase):
+    """Not the socket itself: http.client closes that one first, and flushes this one then."""
+
+    def __init__(self, sock: socket.socket, end: float) -> None:
+        self._sock = sock
+        self._end = end
 
     def readable(self) -> bool:
         return True
@@ -189,10 +200,6 @@ class _TimedSocket(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         self._sock.settimeout(_left(self._end, _READ_SECONDS))
         return self._sock.recv_into(buffer)
-
-    def close(self) -> None:
-        self._sock.close()
-        super().close()
 
 
 def _seconds(retry_after: str) -> float:

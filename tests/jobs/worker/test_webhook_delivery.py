@@ -430,6 +430,24 @@ def test_the_end_of_a_job_whose_id_is_not_ascii_is_told(app: penstock.App, recei
     assert receiver.events()[0]["data"]["job_id"] == "cron_報告_1"
 
 
+@pytest.mark.parametrize("length", ["0", "2", "100"])
+def test_a_receiver_that_keeps_its_connection_open_is_answered_by_closing_it(length: str) -> None:
+    def answer(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{{}}".encode())
+            while connection.recv(1_000):
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer, args=(listener,), daemon=True)
+        thread.start()
+        target = parse_target(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        assert Webhooks((SECRET,), allow_private=True).send(target, b"{}", {}) == 200
+        thread.join(10)
+        assert not thread.is_alive(), "the connection is still open"
+
+
 @pytest.mark.parametrize("said", [b"HTTP/1.1 100 Continue\r\n\r\n", b"H"])
 def test_a_receiver_that_answers_for_ever_is_left_at_the_deadline(said: bytes) -> None:
     closed = threading.Event()
