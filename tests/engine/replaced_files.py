@@ -49,7 +49,7 @@ def delete(path: Path, other: Path) -> None:
 
 def delete_all(path: Path, other: Path) -> None:
     for suffix in ("", "-wal", "-shm"):
-        Path(f"{path}{suffix}").unlink()
+        Path(f"{path}{suffix}").unlink(missing_ok=True)  # a process that has seen the loss removes the -shm itself
 
 
 def rename_over(path: Path, other: Path) -> None:
