@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -25,6 +27,17 @@ settings.load_profile("explore" if os.environ.get("PENSTOCK_EXPLORE") else "stea
 # A shell starts what it runs in the background with Ctrl-C ignored, and what a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_engine_is_left_open() -> Iterator[None]:
+    """An engine's own thread works on, and another test that counts statements or bytes would count its as well."""
+    before = set(threading.enumerate())
+    yield
+    until = time.monotonic() + 5
+    while left := [one for one in threading.enumerate() if one.name == "penstock-maintenance" and one not in before]:
+        assert time.monotonic() < until, f"{len(left)} engines were left open: close them"
+        time.sleep(0.01)
 
 
 @pytest.fixture

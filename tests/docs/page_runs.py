@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import inspect
 import io
@@ -21,6 +22,7 @@ from doc_blocks import Block
 
 import penstock
 from penstock.cli.main import cli
+from penstock.engine import Engine
 
 _JOB = re.compile(r"\bjob_[0-9a-z]{6,}_[0-9a-z]{6}\b")
 VARYING = [
@@ -44,6 +46,10 @@ def steady(text: str) -> str:
     return text
 
 
+def open_engines() -> list[Engine]:
+    return [one for one in gc.get_objects() if type(one) is Engine]
+
+
 @dataclass
 class PageRun:
     """One page's run: `server` is what answers where the page says http://localhost:8000, `fixture` gives pytest's."""
@@ -55,6 +61,8 @@ class PageRun:
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "page"})
     job: str = ""
     """The id of the job that the page is about, once a command has printed one."""
+    before: list[Engine] = field(default_factory=open_engines)
+    """The tests' own."""
 
     def run(self, block: Block) -> str:
         """What the block prints. A block whose first line is `# name.py` is that file for those after it."""
@@ -123,12 +131,17 @@ class PageRun:
         self._exec(block.text, block)
         for name in [name for name in self.names if name.startswith("test_") and name not in before]:
             test = self.names[name]
+            left = [id(engine) for engine in open_engines()]
             test(*map(self.fixture, inspect.signature(test).parameters))
+            self.before += [engine for engine in open_engines() if id(engine) not in left]  # their fixtures close them
 
     def close(self) -> None:
-        """Closes what the page left open, as the end of a program would."""
+        """Closes what the page left open, as the end of a program would: also under a name that it gave away again."""
         for value in self.names.values():
             if isinstance(value, penstock.Database | penstock.App):
                 value.close()
+        for engine in open_engines():
+            if all(engine is not one for one in self.before):
+                engine.close()
         for name in [file.stem for file in self.folder.glob("*.py")]:
             sys.modules.pop(name, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import socket
 import ssl
 import subprocess
@@ -142,10 +143,13 @@ def test_a_request_that_did_not_leave_whole_is_sent_again_on_a_new_connection(mo
         else:
             incoming.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")  # close by RST
 
+    def looked_too_early(connection):
+        until(lambda: any(events & (select.POLLHUP | select.POLLERR) for _, events in connection._poll.poll(0)))
+        return True
+
     with fake(script) as server, calling(RemoteTransport, server.url) as transport:
         transport.execute(*GET)
-        until(lambda: closed_by_server(server, 0))
-        monkeypatch.setattr(Connection, "alive", lambda self: True)
+        monkeypatch.setattr(Connection, "alive", looked_too_early)
         assert transport.execute(*GET) == {}
         assert len(server.connections) == 2
 
