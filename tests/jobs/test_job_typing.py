@@ -20,6 +20,7 @@ def mypy(path: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_sample_runs() -> None:
     assert sample_app.main() == 15
+    sample_app.app.close()
 
 
 def test_the_sample_is_typed() -> None:

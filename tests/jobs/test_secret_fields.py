@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,14 +30,15 @@ class Order:
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> penstock.App:
+def app(tmp_path: Path) -> Iterator[penstock.App]:
     app = penstock.App(tmp_path / "x.db")
 
     @app.task(secret=("token", "order.cards.number", "return.key"))
     def pay(order: Order, token: str = "", note: str = "") -> dict[str, str]:
         return {"key": token, "note": note}
 
-    return app
+    yield app
+    app.close()
 
 
 @pytest.fixture
@@ -65,12 +67,11 @@ def test_the_report_masks_them(job: penstock.Job, tmp_path: Path) -> None:
     assert "ada" in page.read_text()
 
 
-def test_the_dashboard_masks_them_and_a_search_does_not_find_them(job: penstock.Job, tmp_path: Path) -> None:
+def test_the_dashboard_masks_them_and_a_search_does_not_find_them(app: penstock.App, job: penstock.Job) -> None:
     pytest.importorskip("starlette")
     from penstock.web.dashboard.pages.job import _value
     from penstock.web.dashboard.pages.jobs import Filter
 
-    app = penstock.App(tmp_path / "x.db")
     assert job.result is not None
     assert SECRET not in _value(app.store, job, job.args) + _value(app.store, job, job.result)
     assert not Filter(words=(SECRET,)).has_words(job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -40,8 +41,10 @@ def order(*prices: str) -> Order:
 
 
 @pytest.fixture
-def app() -> penstock.App:
-    return penstock.App(":memory:")
+def app() -> Iterator[penstock.App]:
+    app = penstock.App(":memory:")
+    yield app
+    app.close()
 
 
 def test_arguments_and_results_come_back_as_they_were(app: penstock.App) -> None:
