@@ -257,7 +257,7 @@ def test_large_bodies_that_wait_count_as_held_and_are_let_go(
 # ── memory ──
 
 LONG = 200
-TIMES = 200  # and five requests each: a thousand
+TIMES = 50  # and five requests each
 REFUSED = {
     "actions without end": ("TransactWriteItems", {"TransactItems": [{}] * LONG}),
     "actions of nothing": ("TransactWriteItems", {"TransactItems": [{"Put": {}}] * LONG}),
@@ -301,13 +301,17 @@ def test_what_is_refused_is_forgotten_without_the_collector(kind: str) -> None:
                 ):
                     assert all(isinstance(one, DynamoDBError) for one in answers)
 
-        refuse(2)
-        gc.collect()
-        gc.disable()
-        try:
+        def grown() -> int:
+            gc.collect()
             before = len(gc.get_objects())
             refuse(TIMES)
-            assert len(gc.get_objects()) - before < 1_000, "a request lives until the collector comes"
+            return len(gc.get_objects()) - before
+
+        refuse(2)
+        gc.disable()
+        try:
+            # Again where another thread has made objects meanwhile: what a request leaves, it leaves each time.
+            assert any(grown() < TIMES * 5 for _ in range(3)), "a request lives until the collector comes"
         finally:
             gc.enable()
 

@@ -37,6 +37,10 @@ SIZES = [3, INLINE_DEPENDENCIES + 4]
 """In the main record, and in records of their own."""
 
 
+ON_OURS = pytest.mark.parametrize("db", ["file", "http"], indirect=True)
+"""Hundreds of jobs: moto copies its whole table for every transaction, which takes minutes."""
+
+
 def fail(store: JobStore, job: Job) -> Job:
     return store.fail(claimed(store, job), FAILURE)
 
@@ -419,6 +423,7 @@ def main_writes(calls: list[Any], store: JobStore, job: Job) -> int:
     return count
 
 
+@ON_OURS
 def test_writes_of_the_main_record_and_its_size_do_not_grow_with_the_parents(store: JobStore) -> None:
     """6."""
     seen = []
@@ -441,6 +446,7 @@ def test_writes_of_the_main_record_and_its_size_do_not_grow_with_the_parents(sto
     assert abs(seen[0][1] - seen[1][1]) <= 3, "but for a digit"
 
 
+@ON_OURS
 def test_reads_for_each_parent_do_not_grow_either(store: JobStore) -> None:
     parents = many(store, 300)
     fan_in(store, parents)
@@ -452,6 +458,7 @@ def test_reads_for_each_parent_do_not_grow_either(store: JobStore) -> None:
     assert len(counting.calls) == 5
 
 
+@ON_OURS
 @pytest.mark.parametrize("writes", range(1, 6))
 def test_a_worker_finishes_the_registration_with_many_that_a_dead_maker_has_begun(
     store: JobStore, clock: ManualClock, writes: int
@@ -478,6 +485,7 @@ def test_a_worker_finishes_the_registration_with_many_that_a_dead_maker_has_begu
     assert claimable(store) == ["child"]
 
 
+@ON_OURS
 @pytest.mark.parametrize("writes", range(4))
 def test_a_worker_that_dies_while_it_tells_the_last_of_many_is_no_loss(store: JobStore, writes: int) -> None:
     parents = many(store, 30)
@@ -494,6 +502,7 @@ def test_a_worker_that_dies_while_it_tells_the_last_of_many_is_no_loss(store: Jo
     assert claimable(store) == [child.id]
 
 
+@ON_OURS
 def test_records_of_dependencies_live_as_long_as_their_job(store: JobStore, clock: ManualClock) -> None:
     parents = many(store, 150)
     child = fan_in(store, parents)
@@ -533,6 +542,7 @@ def test_a_job_of_version_0_1_with_many_parents_in_its_main_record_goes_on(store
     assert claimable(store) == [child.id]
 
 
+@ON_OURS
 def test_why_says_how_many_of_how_many_it_waits_for_and_names_a_few(store: JobStore) -> None:
     parents = many(store, 200)
     child = fan_in(store, parents)
