@@ -191,7 +191,6 @@ def test_what_is_tried_again_is_decided_by_error_code(db: Database) -> None:
     ("returned", "told"),
     [
         (lambda: (n for n in range(3)), "returned a generator: nothing of its body has run"),
-        (lambda: asyncio.sleep(0), "returned a coroutine: nothing of its body has run"),
         (lambda: 7, "returned a int. It returns None, or a dict"),
         (lambda: {"AccountId": "x"}, "returned AccountId, which is part of the key"),
         (lambda: {BOOKKEEPING: "x"}, f"returned {BOOKKEEPING}"),
@@ -211,7 +210,8 @@ def test_a_result_that_cannot_be_stored_parks_its_record_at_once(
     assert error.attempts == 1
 
 
-async def an_async_function(record: dict[str, Any]) -> None: ...
+async def an_async_generator(record: dict[str, Any]) -> Any:
+    yield record
 
 
 def a_generator_function(record: dict[str, Any]) -> Any:
@@ -219,11 +219,35 @@ def a_generator_function(record: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("function", "told"), [(an_async_function, "async"), (a_generator_function, "yield"), ("x", "not 'x'")]
+    ("function", "told"), [(an_async_generator, "yield"), (a_generator_function, "yield"), ("x", "not 'x'")]
 )
 def test_a_function_that_can_never_work_is_refused_at_once(db: Database, function: Any, told: str) -> None:
     with pytest.raises(TypeError, match=told):
         processor(filled(db, 1)).process_all(function)
+
+
+def test_an_async_function_runs_with_all_others_on_one_event_loop(db: Database) -> None:
+    table = filled(db, 12)
+    loops, meeting = set(), asyncio.Barrier(4)
+
+    async def handle(record: dict[str, Any]) -> dict[str, Any]:
+        loops.add(asyncio.get_running_loop())
+        await meeting.wait()  # four are here at once, or nobody goes on
+        if record["Number"] == 1:
+            raise SystemExit(1)
+        return {"Double": record["Number"] * 2}
+
+    report = processor(table, max_workers=4, max_retries=0, timeout_seconds=60).process_all(handle)
+    assert (report.processed, report.failures_by_kind) == (11, {"SystemExit": 1})
+    assert len(loops) == 1
+    assert {item["Double"] for item in table.scan() if "Double" in item} == {n * 2 for n in range(12) if n != 1}
+
+
+def test_a_function_that_returns_a_coroutine_is_awaited(db: Database) -> None:
+    async def handle(record: dict[str, Any]) -> None:
+        await asyncio.sleep(0)
+
+    assert processor(filled(db, 2)).process_all(lambda record: handle(record)).processed == 2
 
 
 def test_parked_records_are_listed_by_error_and_redriven_by_kind(db: Database) -> None:

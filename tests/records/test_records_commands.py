@@ -38,7 +38,8 @@ def slow(record):
             break
         time.sleep(0.01)
 
-async def later(record): ...
+async def later(record):
+    yield record
 """
 PENDING = ["--index", "Processed", "--value", "0", "--set", "Processed=1"]
 
@@ -131,7 +132,7 @@ def test_records_are_chosen_and_marked_without_an_index(app: Database) -> None:
     [
         (["Records", "record_work"], "names no function", 2),
         (["Records", "record_work:nothing"], "has no function named nothing", 1),
-        (["Records", "record_work:later"], "record_work:later: the function is async", 1),
+        (["Records", "record_work:later"], "record_work:later: the function has a yield", 1),
         (["Records", "no_such_module:f"], "There is no module no_such_module", 1),
         (["Nothing", "record_work:handle"], "There is no table Nothing in app.db. It has: Records.", 1),
         (["Records", "record_work:handle", "--index", "Nope"], "has no index Nope. It has: Processed.", 1),

@@ -5,15 +5,18 @@
    record, and ends nothing else. Whether it is worth another attempt is decided where the exception itself is at hand.
 2. An executor's worker that dies takes every record with it that the executor had in hand, and nobody can tell which of
    them was the cause. So a record that has been in a crash is run alone from then on: the next crash is its own.
+3. What an `async def` function awaits runs on one event loop of its process, beside that of other records: what it
+   opens there, a client with its connections say, can be shared. How many run at once is the workers' number still.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,8 +29,9 @@ from penstock.errors import PenstockError
 from penstock.records.forks import end_child_of
 from penstock.retry import Failure, RetryPolicy
 
-Function = Callable[[Item], Mapping[str, Any] | None]
-"""What is done with a record. What it returns is set in the record, together with the mark that it is done."""
+Attributes = Mapping[str, Any] | None
+Function = Callable[[Item], Attributes | Awaitable[Attributes]]
+"""What is done with a record, `def` or `async def`. What it returns is set in the record, together with its mark."""
 
 MESSAGE_CHARACTERS: Final = 500
 """Of an error, in the record itself."""
@@ -50,12 +54,48 @@ def attempt(function: Function, item: Item, policy: RetryPolicy, serial: int = 0
     del serial
     process = os.getpid()
     try:
-        result = function(item)
+        result: object = function(item)
+        if inspect.iscoroutine(result):
+            result = _await_on_loop(result, function)
         end_child_of(process, function)
         return Ended(checked_result(result))
     except BaseException as error:
         end_child_of(process, function, error)
         return Ended(failure=failure_of(error, policy))
+
+
+_LOOPS: Final[dict[int, asyncio.AbstractEventLoop]] = {}
+"""By process: a fork has none of its parent's threads."""
+_LOOPS_LOCK: Final = threading.Lock()
+
+
+def _await_on_loop(coroutine: Coroutine[Any, Any, Any], function: Function) -> object:
+    """What the coroutine returns; raises what it raises (3)."""
+    process = os.getpid()
+
+    async def outcome() -> tuple[object, BaseException | None]:
+        try:
+            result = await coroutine
+        except BaseException as error:  # SystemExit would end the loop, and with it everybody's records
+            end_child_of(process, function, error)
+            return None, error
+        end_child_of(process, function)
+        return result, None
+
+    result, error = asyncio.run_coroutine_threadsafe(outcome(), _event_loop(process)).result()
+    if error is not None:
+        raise error
+    return result
+
+
+def _event_loop(process: int) -> asyncio.AbstractEventLoop:
+    """This process's loop, which runs from its first async function to the process's end."""
+    with _LOOPS_LOCK:
+        loop = _LOOPS.get(process)
+        if loop is None:
+            loop = _LOOPS[process] = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="penstock-records-loop", daemon=True).start()
+        return loop
 
 
 def checked_result(result: object) -> dict[str, Any] | None:
@@ -65,9 +105,9 @@ def checked_result(result: object) -> dict[str, Any] | None:
     if isinstance(result, Mapping):
         return dict(result)
     hint = ""
-    if inspect.isgenerator(result) or inspect.iscoroutine(result):
+    if inspect.isgenerator(result):
         result.close()  # it has not begun, and nobody will run it
-        hint = ": nothing of its body has run. Use a function without yield, or one that is not async"
+        hint = ": nothing of its body has run. Use a function without yield"
     raise BadResult(
         f"the function returned a {type(result).__name__}{hint}. It returns None, or a dict of attributes to set"
     )
@@ -77,9 +117,7 @@ def check_function(function: object) -> None:
     """Refuses at once what could never work."""
     if not callable(function):
         raise TypeError(f"process_all takes a function of one record, not {function!r}")
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError("the function is async: give one that runs it, such as lambda record: asyncio.run(f(record))")
-    if inspect.isgeneratorfunction(function):
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError("the function has a yield, so calling it runs nothing of it: return None or a dict instead")
 
 

@@ -64,6 +64,8 @@ def test_S2_17_process_status_events_list_and_download(place: tuple[str, ...]) -
     for words in (["--status", "completed"], ["--client", "St. Mary's Hospital", "--company", "7central"],
                   ["--month", form["date_bucket"]], ["--since", form["created_at"][:10]]):  # fmt: skip
         assert job in security("list", *words, *place).stdout, words
+    assert job in security("list", *place).stdout
+    assert job in security("list", "--client", "St. Mary's Hospital", *place).stdout
     assert security("list", "--interrupted", *place).stdout == "No jobs.\n"
     told = security("download", job, "excel", *place)
     assert told.exit_code == 0 and Path("schedule_v1.xlsx").read_bytes().startswith(b"PK")
@@ -101,8 +103,7 @@ def test_S2_17_what_is_called_wrongly_is_told() -> None:
         (["process", "drawing.pdf", "--company", "a#b", "--client", "c", "--project", "d"], 1, "has '#'"),
         (["process", "drawing.pdf", "--company", "a"], 2, "--client"),
         (["process", "drawing.pdf", *WHOSE, "--agents", "nothing"], 1, "MODULE:FUNCTION"),
-        (["list"], 2, "Say which jobs"),
-        (["list", "--status", "queued", "--month", "2024-01"], 2, "Say which jobs"),
+        (["list", "--status", "queued", "--month", "2024-01"], 2, "Give one of --status"),
         (["list", "--month", "January"], 1, "is no month"),
         (["list", "--since", "soon"], 1, "is no date"),
         (["list", "--status", "queued", "--folder", "a", "--db", "b"], 2, "--folder or --db"),
@@ -157,9 +158,17 @@ def test_S2_4_resume_gives_a_failed_job_another_attempt(folder: Path) -> None:
     assert told.exit_code == 0 and json.loads(told.stdout)[0]["status"] == "completed"
 
 
-def test_S2_16_a_job_is_gone_on_with_when_its_time_is_up() -> None:
+def test_S2_16_a_command_ends_at_a_checkpoint_before_its_time_limit_and_a_worker_goes_on() -> None:
     told = security("process", "drawing.pdf", *WHOSE, "--time-limit", "0", "--json")
-    assert told.exit_code == 0 and json.loads(told.stdout)["attempt"] == 4
+    form = json.loads(told.stdout)
+    assert (told.exit_code, form["status"], list(form["checkpoints"])) == (5, "queued", ["pdf_processed"])
+    assert f"{form['job_id']} was handed over after pdf" in told.stderr
+    resumed = security("resume", form["job_id"], "--time-limit", "0")
+    assert resumed.exit_code == 5 and "handed over after pdf, components" in resumed.stderr
+    assert security("worker", "--once", "--time-limit", "0").stdout == f"{form['job_id']} is queued\n", "it ends too"
+    assert security("worker", "--once").exit_code == 0
+    (done,) = json.loads(security("list", "--json").stdout)["jobs"]
+    assert (done["status"], done["attempt"], set(done["stage_versions"].values())) == ("completed", 4, {1})
 
 
 def test_S2_13_export_and_import() -> None:

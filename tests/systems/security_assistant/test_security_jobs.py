@@ -272,8 +272,26 @@ def test_S2_6_jobs_of_a_client_are_listed_newest_first_in_pages(storage: Storage
     own = storage.for_company("7central")
     for limit in (2, 50):
         assert all_pages(lambda **page: own.query_by_client(CLIENT, **page), limit) == made_ids[::-1]
-    with pytest.raises(BadName, match="say which company"):
-        storage.query_by_client(CLIENT)
+
+
+def test_S2_6_jobs_of_a_client_alone_are_those_of_all_companies(storage: Storage, clock: ManualClock) -> None:
+    made_ids = fill(storage, clock)
+    other = made(storage, company="acme")
+    made(storage, client="Tech Campus")
+    Processor(storage).process(storage.job(made_ids[0]))
+    for limit in (2, 50):
+        found = all_pages(lambda **page: storage.query_by_client(CLIENT, **page), limit)
+        assert found == [other.id, *made_ids[::-1]]
+    assert ids(storage.for_company("acme").query_by_client(CLIENT).jobs) == [other.id]
+
+
+def test_all_jobs_are_listed_newest_first_in_pages_whatever_their_state(storage: Storage, clock: ManualClock) -> None:
+    made_ids = fill(storage, clock)
+    Processor(storage).process(storage.job(made_ids[1]))
+    other = made(storage, company="acme", client="Tech Campus")
+    for limit in (1, 3, 50):
+        assert all_pages(storage.query_all, limit) == [other.id, *made_ids[::-1]]
+    assert ids(storage.for_company("7central").query_all().jobs) == made_ids[::-1]
 
 
 def test_S2_7_jobs_of_dates_over_months_are_in_order(storage: Storage, clock: ManualClock) -> None:

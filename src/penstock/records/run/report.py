@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from penstock.client.items.values import Item
@@ -82,7 +82,7 @@ class Report:
 
     def form(self) -> dict[str, Any]:
         """For JSON, without the errors themselves."""
-        names = [name for name in self.__slots__ if name not in ("errors", "failures_by_kind", "seconds")]
+        names = [one.name for one in fields(self) if one.name not in ("errors", "failures_by_kind", "seconds")]
         counts = {name: getattr(self, name) for name in names}
         rate = {"seconds": round(self.seconds, 3), "success_rate": round(self.success_rate, 6)}
         return counts | rate | {"failures_by_kind": dict(self.failures_by_kind)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +30,7 @@ from penstock.cli.kit.options import (
     resumable,
     yes_option,
 )
-from penstock.cli.kit.output import count_text, plain, print_json, print_result
+from penstock.cli.kit.output import count_text, one_line, plain, print_json, print_result
 from penstock.cli.records import Bar, load_function, show_failures
 from penstock.cli.tables.options import layout_option
 from penstock.client.database import Database
@@ -45,7 +47,7 @@ from penstock.systems.account_records.examples import (
     record_example,
     user_example,
 )
-from penstock.systems.account_records.models.record import RecordMissing, RecordModel
+from penstock.systems.account_records.models.record import STATE, RecordMissing, RecordModel, with_state
 from penstock.systems.account_records.models.user import UserMissing, UserModel
 from penstock.systems.account_records.services.dynamodb import create_tables, open_database
 from penstock.systems.account_records.services.record_processor import RecordProcessor
@@ -63,6 +65,11 @@ _db_option = click.option(
 )
 _file_option = click.option(
     "--env-file", metavar="FILE", type=click.Path(dir_okay=False), help="A file of variables. [.env, if it is there]"
+)
+_adopt_option = click.option(
+    "--adopt/--no-adopt",
+    default=True,
+    help="Look for records that other programs put, which reads the whole table in the safe layout. [default]",
 )
 account_argument = click.argument("account_id", metavar="ACCOUNT")
 run_time_argument = click.argument("run_time", metavar="RUNTIME")
@@ -90,9 +97,9 @@ class Place:
             ) from error
 
     @contextmanager
-    def records(self) -> Iterator[RecordModel]:
+    def records(self, *, adopt: bool = True) -> Iterator[RecordModel]:
         with self.database() as db:
-            yield RecordModel(db, table=self.config.record_table)
+            yield RecordModel(db, table=self.config.record_table, adopt=adopt)
 
     @contextmanager
     def users(self) -> Iterator[UserModel]:
@@ -119,9 +126,13 @@ with_place = place_options(_place, _db_option, _file_option)
 
 
 def line_of(record: Item) -> str:
-    """`ACC12345  2026-02-17T12:00:00Z  0  {"DocumentId":"DOC67890"}`"""
-    rest = {name: plain(value) for name, value in record.items() if name not in ("AccountId", "RunTime", "Processed")}
-    return f"{record['AccountId']}  {record['RunTime']}  {record.get('Processed', '-')}  {orjson.dumps(rest).decode()}"
+    """`ACC12345  2026-02-17T12:00:00Z  0  {"DocumentId":"DOC67890"}`; one that failed says so, and why."""
+    hidden = ("AccountId", "RunTime", "Processed", STATE)
+    rest = {name: plain(value) for name, value in record.items() if name not in hidden}
+    state = record.get(STATE, {})
+    shown = state.get("state") or record.get("Processed", "-")
+    why = f"  {state['kind']}: {state['message']} (attempts: {state['attempts']})" if "kind" in state else ""
+    return one_line(f"{record['AccountId']}  {record['RunTime']}  {shown}  {orjson.dumps(rest).decode()}{why}")
 
 
 @group("accounts", exit_codes={WORK_FAILED: "some records failed", NOT_FOUND: "not found"})
@@ -207,10 +218,10 @@ def add(
     \b
     Examples:
       penstock accounts add --account ACC12345 --run-time 2026-02-17T12:00:00Z --set DocumentId=DOC67890
-      penstock accounts add records.jsonl --db accounts.db
+      penstock accounts add records.csv --db accounts.db
 
-    FILE has a JSON object, an array of them, or one on each line, with AccountId, RunTime and whatever else. A record
-    with the same key is replaced.
+    FILE has a JSON object, an array of them, or one on each line, with AccountId, RunTime and whatever else; or its
+    name ends in .csv, and its first line has these names. A record with the same key is replaced.
     """
     if (file is None) == (account is None and run_time is None):
         raise click.UsageError("Give a FILE of records, or --account and --run-time of one.")
@@ -231,6 +242,9 @@ def _form(account: str | None, run_time: str | None, texts: tuple[str, ...]) -> 
 
 def _forms(file: BinaryIO) -> Iterator[dict[str, Any]]:
     """A line at a time, unless the file is one document."""
+    if str(getattr(file, "name", "")).lower().endswith(".csv"):
+        yield from _csv_forms(file)
+        return
     first = file.readline()
     try:
         whole = orjson.loads(first)
@@ -241,6 +255,23 @@ def _forms(file: BinaryIO) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(file, start=2):
         if line.strip():
             yield _check_record(_parse_json(line, f"line {number}"), f"line {number}")
+
+
+def _csv_forms(file: BinaryIO) -> Iterator[dict[str, Any]]:
+    """The rows of a CSV file as texts; an empty cell is no attribute, and Processed is a number."""
+    try:
+        rows = csv.DictReader(io.TextIOWrapper(file, "utf-8-sig", newline=""))
+        missing = [name for name in ("AccountId", "RunTime") if name not in (rows.fieldnames or ())]
+        if missing:
+            raise PenstockError(f"The first line of the file has no column {missing[0]}. Name the columns there.")
+        for row in rows:
+            if None in row:
+                raise PenstockError(f"line {rows.line_num} has more cells than the first line has names")
+            form: dict[str, Any] = {name: value for name, value in row.items() if value}
+            state = form.get("Processed", "0")
+            yield form | {"Processed": int(state) if state in ("0", "1") else state}
+    except UnicodeDecodeError as error:
+        raise PenstockError("The file is no UTF-8 text. Save it as UTF-8.") from error
 
 
 def _check_record(form: Any, where: str) -> dict[str, Any]:
@@ -260,32 +291,44 @@ def _parse_json(text: bytes, where: str) -> Any:
 @with_place
 @click.option("--processed", "state", flag_value="processed", help="What is done.")
 @click.option("--unprocessed", "state", flag_value="unprocessed", default=True, help="What is to be done. [default]")
+@click.option("--failed", "state", flag_value="failed", help="What failed for good. Reads the whole table.")
 @click.option("--account", metavar="ID", help="All records of an account, in the order of their times.")
 @click.option("--since", default="", metavar="TIME", help="From this RunTime on.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
+@_adopt_option
 @json_option
-def list_(place: Place, state: str, account: str | None, since: str, limit: int | None, as_json: bool) -> None:
-    """List records: unprocessed, processed, or of an account. Read page after page; --json prints one on each line.
+def list_(
+    place: Place, state: str, account: str | None, since: str, limit: int | None, adopt: bool, as_json: bool
+) -> None:
+    """List records: unprocessed, processed, failed, or of an account. Read page after page; --json prints one a line.
 
     \b
     Examples:
       penstock accounts list
       penstock accounts list --processed --limit 100 --json
+      penstock accounts list --failed
       penstock accounts list --account ACC12345 --since 2026-02
+
+    A record that failed is shown as failed, with its error; it is not processed before it is redriven.
     """
-    with place.records() as records:
+    with place.records(adopt=adopt) as records:
+        queries = {
+            "processed": records.query_processed,
+            "unprocessed": records.query_unprocessed,
+            "failed": records.query_failed,
+        }
         if account is not None:
-            found = records.query_by_account(account, since=since)
-        elif state == "processed":
-            found = records.query_processed(since=since)
+            found = records.query_by_account(account, since=since, show=with_state)
         else:
-            found = records.query_unprocessed(since=since)
-        number = 0
+            found = queries[state](since=since, show=with_state)
+        number = failed = 0
         for record in islice(found, limit):
             number += 1
+            failed += record.get(STATE, {}).get("state") == "failed"
             click.echo(orjson.dumps(plain(record)).decode() if as_json else line_of(record))
     if not as_json:
-        click.echo(count_text(number, "record"), err=True)
+        more = f", {failed} failed: see `penstock accounts failures`, `redrive`" if failed else ""
+        click.echo(f"{count_text(number, 'record')}{more}", err=True)
 
 
 @command.command("show", exit_codes={NOT_FOUND: "there is no such record"})
@@ -302,7 +345,7 @@ def show(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
       penstock accounts show ACC12345 2026-02-17T12:00:00Z --json
     """
     with place.records() as records:
-        found = records.get_item(account_id, run_time, consistent=True)
+        found = records.get_item(account_id, run_time, consistent=True, show=with_state)
         if found is None:
             raise RecordMissing(account_id, run_time)
     print_result(plain(found), line_of(found), as_json=as_json)
@@ -391,6 +434,7 @@ def user(place: Place, user_id: str, texts: tuple[str, ...], as_json: bool) -> N
     "--backoff-multiplier", type=click.FloatRange(1), default=2, show_default=True, help="Of each further one."
 )
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Of one attempt.")
+@_adopt_option
 @dry_run_option
 @json_option
 def process(
@@ -401,6 +445,7 @@ def process(
     backoff_base_ms: float,
     backoff_multiplier: float,
     timeout: float | None,
+    adopt: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -411,12 +456,13 @@ def process(
       penstock accounts process mywork:handle
       penstock accounts process mywork:handle --workers 20 --retries 5 --db accounts.db --json
 
-    The function is given a record as a dict. What it raises concerns that record alone: it is tried again, and then
+    The function, def or async def, is given a record as a dict. Records that other programs put with Processed 0 are
+    processed too. What the function raises concerns that record alone: it is tried again, and then
     failed (`penstock accounts failures`, `redrive`). Any number of these may run at once; none runs a record that
     another one has.
     """
     handle = load_function(function)
-    with place.records() as records:
+    with place.records(adopt=adopt) as records:
         processor = RecordProcessor(
             records,
             max_workers=workers,

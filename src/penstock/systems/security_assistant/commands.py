@@ -40,7 +40,7 @@ from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
 from penstock.server.auth.authorization import is_loopback
 from penstock.server.server import listen
-from penstock.systems.security_assistant.drawing.agents import default_agents, load_agents
+from penstock.systems.security_assistant.drawing.agents import Agents
 from penstock.systems.security_assistant.drawing.pdf import DRAWING_BYTES, DrawingTooLarge
 from penstock.systems.security_assistant.drawing.sample import Building
 from penstock.systems.security_assistant.jobs import transitions
@@ -58,6 +58,7 @@ from penstock.systems.security_assistant.jobs.stages import (
 )
 from penstock.systems.security_assistant.jobs.storage import LONGEST_PAGE, Settings, Storage, moment_of, open_storage
 from penstock.systems.security_assistant.jobs.store import JobPage, Moved, NothingThere, copy_jobs
+from penstock.systems.security_assistant.language_model.options import agents_options
 
 DEFAULT_PORT = 8080
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -66,15 +67,11 @@ _NO_JOB = {NOT_FOUND: "there is no such job"}
 
 job_argument = click.argument("job_id", metavar="JOB")
 company_option = click.option("--company", metavar="NAME", help="Only what is this company's.")
-agents_option = click.option(
-    "--agents", metavar="MODULE:NAME", help="A function that gives other agents than those that ship."
-)
 time_limit_option = click.option(
     "--time-limit",
     type=click.FloatRange(0),
-    default=TIME_LIMIT_SECONDS,
-    show_default=True,
-    help="Seconds until a job is requeued at a checkpoint.",
+    metavar="SECONDS",
+    help="End in time: the job stops at a checkpoint shortly before, and another worker continues it.",
 )
 
 
@@ -163,21 +160,38 @@ def summary_text(summary: Any) -> str:
     return ", ".join(f"{name} {value}" for name, value in summary.items())
 
 
-def work_until_ended(processor: Processor, job: DrawingJob) -> DrawingJob:
-    """Works on it until it has ended: a part that was handed over is continued here."""
+def work_until_ended(processor: Processor, job: DrawingJob, time_limit: float | None = None) -> DrawingJob:
+    """Works on it until it has ended, or with a time limit until that is near: then it waits for another worker."""
     while True:
         done = processor.process(job)
         if done is None:
             raise PenstockError(f"{job.id} is being processed by another worker, or waits for its next attempt.")
-        if done.state is not State.QUEUED or done.retry_at is not None:
+        if time_limit is not None or not is_handed_over(done):
             return done
         job = done
+
+
+def is_handed_over(job: DrawingJob) -> bool:
+    """It waits at a checkpoint, and not for its next attempt."""
+    return job.state is State.QUEUED and job.retry_at is None
 
 
 def end_with_state(job: DrawingJob) -> None:
     """Exit code 3 for a job that has failed."""
     if job.state is State.FAILED:
         raise click.exceptions.Exit(WORK_FAILED)
+
+
+def end_handed_over(job: DrawingJob) -> None:
+    """Exit code 5 for a job that another worker is to continue."""
+    if is_handed_over(job):
+        done = [stage.name for stage in stages_of(job) if stage.checkpoint in job.checkpoints]
+        click.echo(
+            f"{job.id} was handed over after {', '.join(done) or 'nothing'}, before the time limit. Go on with "
+            f"`penstock security resume {job.id}`, or `penstock security worker`.",
+            err=True,
+        )
+        raise click.exceptions.Exit(NOT_READY)
 
 
 @group("security", exit_codes={**_FAILED, NOT_FOUND: "there is no such job or file", NOT_READY: "it is not ready yet"})
@@ -228,6 +242,7 @@ def sample(target: Path, levels: int, doors: int, force: bool, as_json: bool) ->
     exit_codes={
         FAILED: "the drawing cannot be read",
         WORK_FAILED: "the job has failed: the drawing has no components, say",
+        NOT_READY: "the time limit was near, and the job waits for another worker",
     },
 )
 @click.argument("drawing", type=_FILE)
@@ -238,7 +253,7 @@ def sample(target: Path, levels: int, doors: int, force: bool, as_json: bool) ->
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule there too.")
 @click.option("--queue", is_flag=True, help="Only write the job down; `penstock security worker` does it.")
 @time_limit_option
-@agents_option
+@agents_options
 @with_place
 @json_option
 def process(
@@ -249,8 +264,8 @@ def process(
     context: Path | None,
     out: Path | None,
     queue: bool,
-    time_limit: float,
-    agents: str | None,
+    time_limit: float | None,
+    agents: Agents | None,
     as_json: bool,
     place: Place,
 ) -> None:
@@ -276,7 +291,7 @@ def process(
     with place.storage(make=True) as storage:
         job = submit_drawing(storage, new)
         if not queue:
-            job = _process_here(job, _processor(storage, agents, time_limit, quiet=as_json))
+            job = _process_here(job, _processor(storage, agents, time_limit, quiet=as_json), time_limit)
         if as_json:
             print_json(job.item())
         elif queue:
@@ -286,11 +301,13 @@ def process(
         if out is not None and "excel" in job.output_files:
             out.write_bytes(storage.get(job.output_files["excel"], expect=job.saved[job.output_files["excel"]]))
     end_with_state(job)
+    if not queue:
+        end_handed_over(job)
 
 
-def _process_here(job: DrawingJob, processor: Processor) -> DrawingJob:
+def _process_here(job: DrawingJob, processor: Processor, time_limit: float | None) -> DrawingJob:
     try:
-        return work_until_ended(processor, job)
+        return work_until_ended(processor, job, time_limit)
     except KeyboardInterrupt:
         click.echo(f"\nInterrupted: go on with `penstock security resume {job.id}`.", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
@@ -301,12 +318,15 @@ def check_installed() -> None:
     require("pypdf", "openpyxl", extra="systems", what="The security assistant")
 
 
-def _processor(storage: Storage, agents: str | None, time_limit: float, *, quiet: bool) -> Processor:
+def _processor(storage: Storage, agents: Agents | None, time_limit: float | None, *, quiet: bool) -> Processor:
+    """A time limit that was given is the worker's own; that of each job has a default."""
+    seconds = TIME_LIMIT_SECONDS if time_limit is None else time_limit
     return Processor(
         storage,
-        load_agents(agents) if agents else default_agents(),
-        time_limit_seconds=time_limit,
-        safety_margin_seconds=min(SAFETY_MARGIN_SECONDS, time_limit / 10),
+        agents,
+        time_limit_seconds=seconds,
+        safety_margin_seconds=min(SAFETY_MARGIN_SECONDS, seconds / 10),
+        ends_in_time=time_limit is not None,
         watch=StageLines(quiet=quiet),
     )
 
@@ -379,7 +399,7 @@ def events(job_id: str, company: str | None, as_json: bool, place: Place) -> Non
 
 @command.command("list")
 @click.option("--status", type=click.Choice(STATUSES), help="Jobs of this status.")
-@click.option("--client", metavar="NAME", help="Jobs of this client; --company says whose client.")
+@click.option("--client", metavar="NAME", help="Jobs of this client, of every company or of --company.")
 @click.option("--month", metavar="YYYY-MM", help="Jobs of this month.")
 @click.option("--since", metavar="DATE", help="Jobs made since: 2024-01-15, or a whole time.")
 @click.option("--until", metavar="DATE", help="Jobs made until then, that day included.")
@@ -402,18 +422,19 @@ def list_(
     as_json: bool,
     place: Place,
 ) -> None:
-    """List jobs, newest first, by one of status, client, month and dates.
+    """List jobs, newest first: all, or by one of status, client, month and dates.
 
     \b
     Examples:
+      penstock security list
       penstock security list --status completed
       penstock security list --client "St. Mary's Hospital" --company 7central
       penstock security list --since 2024-01-15 --until 2024-03-10 --db jobs.db --json
       penstock security list --interrupted
     """
     asked = [bool(status), bool(client), bool(month), bool(since or until), interrupted]
-    if sum(asked) != 1:
-        raise click.UsageError("Say which jobs: one of --status, --client, --month, --since/--until, --interrupted.")
+    if sum(asked) > 1:
+        raise click.UsageError("Give one of --status, --client, --month, --since/--until, --interrupted, or none.")
     with place.storage(company) as storage:
         if interrupted:
             page = JobPage(tuple(itertools.islice(storage.interrupted_jobs(), limit)), None)
@@ -423,6 +444,8 @@ def list_(
             page = storage.query_by_client(client, limit=limit, token=token)
         elif month:
             page = storage.query_by_month(month, limit=limit, token=token)
+        elif not any(asked):
+            page = storage.query_all(limit=limit, token=token)
         else:
             page = _between(storage, since, until, limit, token)
     if as_json:
@@ -493,13 +516,24 @@ def download(
         click.echo(f"{target}: {len(data):,} bytes, as it was saved")
 
 
-@command.command("resume", exit_codes={FAILED: "another worker has the job", **_FAILED, **_NO_JOB})
+@command.command(
+    "resume",
+    exit_codes={FAILED: "another worker has the job", **_FAILED, **_NO_JOB, NOT_READY: "the time limit was near"},
+)
 @click.argument("job_id", metavar="[JOB]", required=False)
 @company_option
-@agents_option
+@time_limit_option
+@agents_options
 @with_place
 @json_option
-def resume(job_id: str | None, company: str | None, agents: str | None, as_json: bool, place: Place) -> None:
+def resume(
+    job_id: str | None,
+    company: str | None,
+    time_limit: float | None,
+    agents: Agents | None,
+    as_json: bool,
+    place: Place,
+) -> None:
     """Go on with JOB after its last checkpoint; without JOB, with all jobs whose worker is gone.
 
     \b
@@ -511,9 +545,9 @@ def resume(job_id: str | None, company: str | None, agents: str | None, as_json:
     """
     check_installed()
     with place.storage(company) as storage:
-        processor = _processor(storage, agents, TIME_LIMIT_SECONDS, quiet=as_json)
+        processor = _processor(storage, agents, time_limit, quiet=as_json)
         jobs = list(storage.interrupted_jobs()) if job_id is None else [_ready(storage, storage.job(job_id))]
-        done = [work_until_ended(processor, job) if not job.is_terminal else job for job in jobs]
+        done = [work_until_ended(processor, job, time_limit) if not job.is_terminal else job for job in jobs]
     if as_json:
         print_json([job.item() for job in done])
     elif not done:
@@ -523,6 +557,8 @@ def resume(job_id: str | None, company: str | None, agents: str | None, as_json:
             show_job(job)
     for job in done:
         end_with_state(job)
+    for job in done:
+        end_handed_over(job)
 
 
 def _ready(storage: Storage, job: DrawingJob) -> DrawingJob:
@@ -536,16 +572,21 @@ def _ready(storage: Storage, job: DrawingJob) -> DrawingJob:
 @click.option("--once", is_flag=True, help="End when no job waits.")
 @click.option("--idle", type=click.FloatRange(0.05), default=1.0, show_default=True, help="Seconds between questions.")
 @time_limit_option
-@agents_option
+@agents_options
 @with_place
 @json_option
-def worker(once: bool, idle: float, time_limit: float, agents: str | None, as_json: bool, place: Place) -> None:
+def worker(
+    once: bool, idle: float, time_limit: float | None, agents: Agents | None, as_json: bool, place: Place
+) -> None:
     """Process jobs as they come, and go on with those whose worker is gone. Any number of workers may run.
 
     \b
     Examples:
       penstock security worker --db jobs.db
-      penstock security worker --once --json
+      penstock security worker --once --time-limit 600 --json
+
+    With --time-limit it ends in time itself, whatever waits. Without one, it works on, and a job that takes longer than
+    15 minutes is requeued at a checkpoint, so that other jobs have their turn.
     """
     check_installed()
     with place.storage(make=True) as storage:
@@ -572,7 +613,7 @@ def _print_end(job: DrawingJob, as_json: bool) -> None:
     metavar="FILE",
     help="Lines of COMPANY TOKEN: who has a company's token sees that company's jobs, and only those.",
 )
-@agents_option
+@agents_options
 @with_place
 @json_option
 def serve_command(
@@ -581,7 +622,7 @@ def serve_command(
     hosts: tuple[str, ...],
     concurrency: int,
     tokens: TextIO | None,
-    agents: str | None,
+    agents: Agents | None,
     as_json: bool,
     place: Place,
 ) -> None:
@@ -606,8 +647,7 @@ def serve_command(
         click.echo(f"Warning: {host} can be reached from other machines, and nobody is asked who they are.", err=True)
     sockets = listen(host, port)  # before anything is made: a taken port leaves nothing behind
     with place.storage(make=True) as storage:
-        made = load_agents(agents) if agents else default_agents()
-        api = security_api(storage, agents=made, tenants=tenants, hosts=hosts, concurrency=concurrency)
+        api = security_api(storage, agents=agents, tenants=tenants, hosts=hosts, concurrency=concurrency)
 
         def ready(url: str) -> None:
             form = {"url": url, "storage": storage.store.where, "pid": os.getpid()}

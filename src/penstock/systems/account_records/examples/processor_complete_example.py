@@ -35,6 +35,6 @@ def run(records: RecordModel, say: Callable[[str], None]) -> None:
     processor = RecordProcessor(records, max_workers=5, backoff_base_ms=1, give_up_on=[DocumentUnreadable])
     report = processor.process_all(process_record)
     say(f"Processed: {report.processed} in {report.attempts} attempts, {report.success_rate:.0%} of the records")
-    for error in report.errors:
-        say(f"Failed: {error.key['AccountId']} - {error.key['RunTime']}: {error.kind}: {error.message}")
+    for error in report:
+        say(f"Failed: {error.AccountId} - {error.RunTime}: {error.kind}: {error.message}")
     say(f"Failed until they are redriven: {sum(group.count for group in processor.failures())}")

@@ -14,7 +14,7 @@ def run(records: RecordModel, say: Callable[[str], None]) -> None:
     def process_record(record: Record) -> None:
         say(f"Processing: {record['AccountId']} - {record['RunTime']}")
 
-    errors = processor.process_all(process_record).errors
+    errors = processor.process_all(process_record)
     say(f"Processing complete. Errors: {len(errors)}")
     for error in errors:
-        say(f"Failed: {error.key['AccountId']} - {error.key['RunTime']}")
+        say(f"Failed: {error.AccountId} - {error.RunTime}")

@@ -38,6 +38,7 @@ from penstock.systems.security_assistant.jobs.store import (
     ByClient,
     ByMonth,
     ByStatus,
+    Everyone,
     NothingThere,
     Place,
     Wanted,
@@ -208,3 +209,5 @@ def _has(wanted: Wanted, job: DrawingJob) -> bool:
             return job.client == client
         case ByMonth(month, since, until):
             return job.month == month and since <= utc_text(job.created_at) <= until
+        case Everyone():
+            return True

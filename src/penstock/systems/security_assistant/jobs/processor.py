@@ -5,7 +5,8 @@
 2. A stage's file is saved first, and its checkpoint, which points to it, second: a checkpoint that is there is whole.
 3. When `time_limit_seconds` less `safety_margin_seconds` are over, the job is requeued at a checkpoint, and another
    worker continues it. Each worker does one stage at least, so that there always is an end. A worker that is told to
-   stop requeues likewise.
+   stop requeues likewise. With `ends_in_time` the limit is the worker's own: it counts from its beginning, and
+   `process_all` ends when it is over. Otherwise it is that of each job.
 4. Errors that may pass are retried a few times; others fail the job, with what is wrong and in which stage.
 5. It is no Worker of `penstock.jobs`: drawings are in tables without an index of what may be claimed, whose keys are
    not the jobs' ids, or in a jobs.json. What happens to a job is the same (transitions.py).
@@ -19,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -36,7 +38,8 @@ from penstock.leases import (
 )
 from penstock.optimistic import Conflict
 from penstock.retry import Failure, RetryPolicy
-from penstock.systems.security_assistant.drawing.agents import Agents, default_agents
+from penstock.systems.security_assistant.context_document.requirements import ready_agents
+from penstock.systems.security_assistant.drawing.agents import Agents
 from penstock.systems.security_assistant.jobs import transitions
 from penstock.systems.security_assistant.jobs.job import Checkpoint, DrawingJob, Event, new_event
 from penstock.systems.security_assistant.jobs.stages import Materials, Outcome, Stage, remaining, stages_of
@@ -66,16 +69,18 @@ class Processor:
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
         time_limit_seconds: float = TIME_LIMIT_SECONDS,
         safety_margin_seconds: float = SAFETY_MARGIN_SECONDS,
+        ends_in_time: bool = False,
         watch: Watch = lambda stage, job: None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         if not 0 <= safety_margin_seconds <= time_limit_seconds:
             raise ValueError("safety_margin_seconds is 0 to time_limit_seconds")
         self.storage = storage
-        self.agents = agents or default_agents()
+        self.agents = agents or ready_agents()
         self.owner = owner or new_owner()
         self._lease_seconds = checked_seconds(lease_seconds)
         self._budget_seconds = time_limit_seconds - safety_margin_seconds
+        self._begun = storage.now() if ends_in_time else None
         self._watch = watch
         self._stopping = stopping
 
@@ -98,10 +103,13 @@ class Processor:
                 continue
             if done is not None:
                 on_end(done)
-            elif once:
+            if self._begun is not None and self._is_over(self._begun):
                 return
-            else:
-                wait(idle_seconds)
+            if done is not None:
+                continue
+            if once:
+                return
+            wait(idle_seconds)
 
     def process_next(self) -> DrawingJob | None:
         """Processes the next job that waits or was interrupted; None if there is none."""
@@ -141,15 +149,14 @@ class Processor:
         Raises LeaseLost if another worker has it by then.
         """
         stage = ""
-        begun = self.storage.now()
+        begun = self.storage.now() if self._begun is None else self._begun
         with self._lease_renewer(job):
             try:
                 stages, reason = remaining(self.storage, job)
                 if reason:
                     self._report_repair(job, stages[0], reason)
                 for number, one in enumerate(stages):
-                    over = self.storage.now() - begun >= self._budget_seconds
-                    if (number and over) or self._stopping():
+                    if (number and self._is_over(begun)) or self._stopping():
                         return self._requeue(job)
                     stage = one.name
                     job = self._run_stage(job, one)
@@ -162,6 +169,9 @@ class Processor:
                 with suppress(PenstockError):
                     self._requeue(job)
                 raise
+
+    def _is_over(self, begun: float) -> bool:
+        return self.storage.now() - begun >= self._budget_seconds
 
     def _run_stage(self, job: DrawingJob, stage: Stage) -> DrawingJob:
         begun = self.storage.now()
@@ -217,6 +227,7 @@ class Processor:
             _LOG.error("%s failed in stage %s", job.id, stage, exc_info=error)
 
         def change(current: DrawingJob) -> DrawingJob:
+            current = replace(current, metadata=_with_failed_tokens(current, stage, error))
             failures = current.lifecycle.failures
             stored = form | ({"stage": stage} if stage else {})
             if isinstance(error, PenstockError) and error.retryable and _RETRIES.allows(error, failures):
@@ -242,9 +253,22 @@ class Processor:
 
 def _with_tokens(job: DrawingJob, outcome: Outcome) -> dict[str, Any]:
     """What all agents have used so far; a stage that is done twice has cost twice."""
+    return _token_usage(job, outcome.agent, outcome.tokens)
+
+
+def _with_failed_tokens(job: DrawingJob, stage: str, error: Exception) -> dict[str, Any]:
+    """The job's metadata with what the stage cost that failed: an error of a model tells its `tokens`."""
+    tokens = getattr(error, "tokens", 0)
+    if not isinstance(tokens, int) or not tokens:
+        return dict(job.metadata)
+    agent = next((one.agent.removesuffix("_agent") for one in stages_of(job) if one.name == stage), stage)
+    return {**job.metadata, "token_usage": _token_usage(job, agent, tokens)}
+
+
+def _token_usage(job: DrawingJob, agent: str, tokens: int) -> dict[str, Any]:
     used = dict(job.metadata.get("token_usage", {}).get("by_agent", {}))
-    if outcome.agent != "pdf":
-        used[outcome.agent] = used.get(outcome.agent, 0) + outcome.tokens
+    if agent != "pdf":
+        used[agent] = used.get(agent, 0) + tokens
     return {"total": sum(used.values()), "by_agent": used}
 
 

@@ -26,9 +26,10 @@ from penstock.jobs.model.state import State
 from penstock.jobs.sources import NEVER_EXPIRES
 from penstock.optimistic import Conflict
 from penstock.stored_text import cut
+from penstock.systems.security_assistant.context_document.document import document_text
 from penstock.systems.security_assistant.drawing.agents import Agents
 from penstock.systems.security_assistant.drawing.components import Components
-from penstock.systems.security_assistant.drawing.context import Context, check_context, context_text, ending_of
+from penstock.systems.security_assistant.drawing.context import Context, ending_of
 from penstock.systems.security_assistant.drawing.pdf import Drawing, check_drawing, read_drawing
 from penstock.systems.security_assistant.drawing.schedule import Heading
 from penstock.systems.security_assistant.jobs.job import TASK, Checkpoint, DrawingJob, count_text, job_name, new_event
@@ -63,7 +64,7 @@ class Materials:
     @cached_property
     def context_text(self) -> str:
         key = self.job.input_files["context"]
-        return context_text(key, self._file(key))
+        return document_text(key, self._file(key))
 
     @cached_property
     def drawing(self) -> Drawing:
@@ -236,7 +237,7 @@ def check_files(new: NewDrawing) -> int:
     """How many pages it has. Raises BadDrawing: for those who ask before they make a place for it, too."""
     pages = check_drawing(new.pdf)
     if new.context is not None:
-        check_context(new.context_name, new.context)
+        document_text(new.context_name, new.context)
     return pages
 
 

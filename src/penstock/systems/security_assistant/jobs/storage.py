@@ -58,6 +58,7 @@ from penstock.systems.security_assistant.jobs.store import (
     ByMonth,
     ByStatus,
     DrawingJobStore,
+    Everyone,
     JobPage,
     NothingThere,
     Place,
@@ -201,13 +202,18 @@ class Storage:
     def query_by_client(
         self, client: str, *, company: str | None = None, limit: int = DEFAULT_PAGE, token: str | None = None
     ) -> JobPage:
-        """Jobs of a client of a company, newest first."""
+        """Jobs of a client, newest first: of this company, or of all companies that have a client of that name.
+
+        Without a company, the safe layout has no index to ask: it reads the jobs of all states.
+        """
         owner = part_of(company, "company_id") if company is not None else self.company
-        if owner is None:
-            raise BadName("A client is a company's: say which company.")
         if self.company not in (None, owner):
             return JobPage((), None)
         return self._page([ByClient(part_of(client, "client_name"), client, owner)], limit, token)
+
+    def query_all(self, *, limit: int = DEFAULT_PAGE, token: str | None = None) -> JobPage:
+        """All jobs, newest first."""
+        return self._page([Everyone(self.company)], limit, token)
 
     def query_by_month(self, month: str, *, limit: int = DEFAULT_PAGE, token: str | None = None) -> JobPage:
         """Jobs of a month (`2024-01`), newest first."""

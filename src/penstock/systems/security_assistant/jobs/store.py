@@ -59,7 +59,14 @@ class ByMonth:
     company: str | None = None
 
 
-Wanted = ByStatus | ByClient | ByMonth
+@dataclass(frozen=True, slots=True)
+class Everyone:
+    """Jobs of all states: a job always has one, so together these are all."""
+
+    company: str | None = None
+
+
+Wanted = ByStatus | ByClient | ByMonth | Everyone
 
 
 @dataclass(frozen=True, slots=True)

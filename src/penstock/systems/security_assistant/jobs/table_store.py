@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from penstock.client.database import Database
@@ -16,14 +17,16 @@ from penstock.client.items.expressions import F
 from penstock.client.items.failures import ConditionFailed, TransactionFailed
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.jobs.layouts.layout import shard_of
+from penstock.jobs.model.state import State
 from penstock.optimistic import Conflict
 from penstock.systems.schema_variants import SchemaVariant
 from penstock.systems.security_assistant import tables
-from penstock.systems.security_assistant.jobs.job import BadItem, DrawingJob, Event, Item, event_of, job_of
+from penstock.systems.security_assistant.jobs.job import STATUSES, BadItem, DrawingJob, Event, Item, event_of, job_of
 from penstock.systems.security_assistant.jobs.store import (
     ByClient,
     ByMonth,
     ByStatus,
+    Everyone,
     NothingThere,
     Place,
     Wanted,
@@ -166,6 +169,8 @@ class TableJobStore:
 
     def find(self, wanted: Wanted, before: Place | None, newest_first: bool) -> Iterator[DrawingJob]:
         """Jobs in order, those after `before` only; page by page from all shards at once."""
+        if isinstance(wanted, Everyone) or (isinstance(wanted, ByClient) and self._lacks_index(wanted)):
+            return self._find_in_all_states(wanted, before, newest_first)
         index, name, partitions = self._partitions(wanted)
         streams = [
             in_order(self._partition(index, name, one, wanted, before, newest_first), before, newest_first)
@@ -173,7 +178,21 @@ class TableJobStore:
         ]
         return heapq.merge(*streams, key=place_of, reverse=newest_first)
 
-    def _partitions(self, wanted: Wanted) -> tuple[str, str, list[str]]:
+    def _lacks_index(self, wanted: ByClient) -> bool:
+        """The safe layout's index of clients is by company and client."""
+        return self.layout == "safe" and wanted.company is None
+
+    def _find_in_all_states(
+        self, wanted: Everyone | ByClient, before: Place | None, newest_first: bool
+    ) -> Iterator[DrawingJob]:
+        """The jobs of all states in one order; of them, the client's."""
+        states = [self.find(ByStatus(State(one), wanted.company), before, newest_first) for one in STATUSES]
+        merged = heapq.merge(*states, key=place_of, reverse=newest_first)
+        # A job that changes its state meanwhile is in two of them, one after the other.
+        jobs = (next(same) for _, same in groupby(merged, key=place_of))
+        return jobs if isinstance(wanted, Everyone) else (job for job in jobs if job.client == wanted.client)
+
+    def _partitions(self, wanted: ByStatus | ByMonth | ByClient) -> tuple[str, str, list[str]]:
         """The index, its partition key, and which of its partitions have the jobs."""
         safe = self.layout == "safe"
         match wanted:
@@ -189,8 +208,6 @@ class TableJobStore:
             case ByClient(client, client_name, company):
                 if not safe:
                     return "ClientProjectIndex", "client_name", [client_name]
-                if company is None:
-                    raise PenstockError("Jobs of a client are asked for by company and client. Say which company.")
                 return "ClientProjectIndex", tables.COMPANY_CLIENT, [f"{company}#{client}"]
 
     def _partition(
