@@ -119,9 +119,12 @@ def verify_billing(
 def classic_fields(body: bytes) -> dict[bytes, bytes]:
     """The fields of Classic's form, in bytes: of two with one name the last, as PHP takes it. Raises BadSignature."""
     try:
-        return dict(parse_qsl(body, keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+        pairs = parse_qsl(
+            body.decode("latin-1"), keep_blank_values=True, encoding="latin-1", max_num_fields=_MOST_FIELDS
+        )
     except ValueError:
         raise BadSignature(f"The form has more than {_MOST_FIELDS} fields: it is no alert of Paddle's.") from None
+    return {name.encode("latin-1"): value.encode("latin-1") for name, value in pairs}  # one character is one byte
 
 
 def verify_classic(fields: Mapping[bytes, bytes], rsa_keys: Sequence[Any]) -> None:
