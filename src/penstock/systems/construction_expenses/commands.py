@@ -157,10 +157,14 @@ def show_receipts(receipts: Iterable[Receipt], as_json: bool) -> None:
 
 
 _LAZY = {
+    "expenses": (
+        "penstock.systems.construction_expenses.expense_commands",
+        "Add, list, import and total expenses.",
+    ),
     "tables": (
         "penstock.systems.construction_expenses.table_commands",
         "Make, change, verify and export the tables: `penstock tables` with this system's variables.",
-    )
+    ),
 }
 
 
