@@ -78,7 +78,7 @@ def classic(clock: ManualClock, **fields: str) -> dict[str, str]:
         **fields,
     }
     signed = php_serialized({name.encode(): value.encode() for name, value in form.items()})
-    return form | {"p_signature": base64.b64encode(private_key().sign(signed, PKCS1v15(), SHA1())).decode()}  # noqa: S303
+    return form | {"p_signature": base64.b64encode(private_key().sign(signed, PKCS1v15(), SHA1())).decode()}
 
 
 def an_event(event_type: str = "customer.created", **data: Any) -> bytes:
