@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import click
 
+from penstock.cli.kit.databases import missing_file
 from penstock.cli.kit.exit_codes import FAILED
 from penstock.cli.kit.groups import group
 from penstock.cli.kit.options import dry_run_option, json_option, limit_option, resumable, token_option
@@ -91,7 +94,7 @@ def add(
       penstock construction expenses add acme --amount 1234.56 --currency EUR --contractor 'Bau AG' --db expenses.db
       penstock construction expenses add acme --amount 50 --currency GBP --id petty-cash-7 --db expenses.db --json
     """
-    with place.books() as books:
+    with _books(place) as books:
         when = parse_day(day) if day else utc_text(books.clock.now())[:10]
         try:
             value, _ = parse_amount(amount, "point")
@@ -191,17 +194,31 @@ def import_file(
         read = read_expenses(file.read_bytes(), options, skip_bad=skip_bad)
     except BadExpenseFile as error:
         raise PenstockError(f"{file}:\n{error}") from error
-    with place.books() as books, resumable("What is written stays; run it again to go on."):
-        if books.companies.get(company_id) is None:
-            click.echo(f"Note: {company_id} is not in the table of companies; check that its id is right.", err=True)
+    if dry_run:
+        _show_plan(read, plan_import(company_id, read.expenses, _known_contractors(place, company_id)), as_json)
+        return
+    with _books(place) as books, resumable("What is written stays; run it again to go on."):
         plan = plan_import(company_id, read.expenses, _contractors(books, company_id))
-        if dry_run:
-            _show_plan(read, plan, as_json)
-            return
         line = ProgressLine(quiet=as_json)
         done = import_expenses(books, plan, lambda part, text: line.tell(f"{part:4.0%} {text}"))
         line.end()
     _show_import(read, plan, done, as_json)
+
+
+@contextmanager
+def _books(place: Place) -> Iterator[Books]:
+    """The books to write to. In a file, tables that are missing are made; elsewhere, somebody applies them."""
+    with place.books("made") as books:
+        if "://" not in place.target:
+            books.make_tables()
+        yield books
+
+
+def _known_contractors(place: Place, company_id: str) -> list[Item]:
+    if missing_file(place.target) is not None:
+        return []
+    with place.books() as books:
+        return _contractors(books, company_id)
 
 
 def _contractors(books: Books, company_id: str) -> list[Item]:
