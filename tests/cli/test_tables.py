@@ -297,3 +297,12 @@ def test_what_another_run_has_made_meanwhile_is_not_told_as_done(monkeypatch: py
         assert "Applied: 0 created, 0 changed, 2 skipped, 0 failed." in told
     report = json.loads(run("apply", *on("mine:before", "--yes", "--json")).output)
     assert [(one["fate"], one["done"]) for one in report["tables"]] == [("skipped", [])] * 2
+
+
+def test_an_index_that_somebody_added_is_dropped_only_by_its_name(applied: None) -> None:
+    run("apply", *on("mine:after", "--yes"))
+    kept = run("apply", *on("mine:before", "--yes"))
+    assert "index by-state stays, though no definition has it; --drop-index jobs.by-state drops it" in kept.output
+    assert "by-state" in run("verify", *on("mine:before"), code=7).output
+    run("apply", *on("mine:before", "--yes", "--drop-index", "jobs.by-state"))
+    run("verify", *on("mine:before"))

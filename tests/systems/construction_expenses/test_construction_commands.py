@@ -44,7 +44,9 @@ def told(*arguments: str, **options: Any) -> Any:
 
 def all_commands() -> list[tuple[str, ...]]:
     return [(name,) for name in command.commands] + [
-        (group, name) for group in ("company", "dlq") for name in _group(group).list_commands(click.Context(cli))
+        (group, name)
+        for group in ("company", "dlq", "expenses")
+        for name in _group(group).list_commands(click.Context(cli))
     ]
 
 

@@ -22,15 +22,21 @@ from penstock.tables.plan.changes import count, describe_whole
 from penstock.tables.plan.failures import Failure
 from penstock.tables.plan.plan import Plan
 from penstock.tables.plan.render import Style, plan_json, render_lines
-from penstock.tables.plan.survey import Survey, TableSurvey, survey, survey_to_delete
+from penstock.tables.plan.survey import Survey, TableSurvey, keep_added_indexes, survey, survey_to_delete
+
+drop_index_option = click.option(
+    "--drop-index", "drop", multiple=True, metavar="TABLE.INDEX",
+    help="Drop this index, which no definition has; repeatable. Without it, such an index stays.",
+)  # fmt: skip
 
 
 @groups.command("plan", exit_codes={DIFFERENT: "there are changes (with --exit-code)"})
 @db_option()
 @tables_options
+@drop_index_option
 @click.option("--exit-code", is_flag=True, help="Exit with 7 if there are changes.")
 @json_option
-def plan(named: NamedTables, target: str, exit_code: bool, as_json: bool) -> None:
+def plan(named: NamedTables, target: str, drop: tuple[str, ...], exit_code: bool, as_json: bool) -> None:
     """Show what apply would do, and what it costs: what blocks, what fills in the background, what is destroyed.
 
     \b
@@ -41,7 +47,7 @@ def plan(named: NamedTables, target: str, exit_code: bool, as_json: bool) -> Non
     Read only. For a file that does not exist yet, the plan is that of an empty database; the file is not made.
     """
     note_missing_file(target)
-    surveyed = _survey_target(target, named, named.policy_command("plan"))
+    surveyed = _survey_target(target, named, drop, named.policy_command("plan"))
     if as_json:
         print_json(survey_json(surveyed))
     else:
@@ -56,8 +62,9 @@ def plan(named: NamedTables, target: str, exit_code: bool, as_json: bool) -> Non
 @groups.command("apply", exit_codes={FAILED: "something failed"})
 @db_option()
 @tables_options
+@drop_index_option
 @change_options
-def apply(named: NamedTables, target: str, options: ChangeOptions) -> None:
+def apply(named: NamedTables, target: str, drop: tuple[str, ...], options: ChangeOptions) -> None:
     """Make the tables as they are defined: missing ones are created, others changed, equal ones skipped.
 
     \b
@@ -66,23 +73,24 @@ def apply(named: NamedTables, target: str, options: ChangeOptions) -> None:
       penstock tables apply infrastructure/schemas --db aws://us-east-1 --env staging
 
     Tables change in parallel, each one index at a time. The command waits for all of them. If it is interrupted or
-    fails, run it again to finish. A table that no definition names is never touched.
+    fails, run it again to finish. A table that no definition names is never touched. An index that no definition has
+    stays, unless --drop-index names it.
     """
     policy = named.policy_command("apply")
     if options.dry_run:
         note_missing_file(target)
-    surveyed = _survey_target(target, named, policy)
+    surveyed = _survey_target(target, named, drop, policy)
     if confirm_plan(surveyed, options, f"Apply this to {target}?", show=_show_apply):
         with open_database(target, "made") as db:  # a file is made only now that somebody wants it
             carry_out(db, surveyed, options, policy, more=_notes_json(surveyed))
 
 
-def _survey_target(target: str, named: NamedTables, policy: str) -> Survey:
+def _survey_target(target: str, named: NamedTables, drop: tuple[str, ...], policy: str) -> Survey:
     """Compares the definitions with a target. A file that does not exist has no tables, and is not made for that."""
     if missing_file(target) is not None:
         return survey(None, named.tables, named.naming)
     with open_database(target) as db:
-        return survey(db, named.tables, named.naming, policy=policy)
+        return keep_added_indexes(survey(db, named.tables, named.naming, policy=policy), drop)
 
 
 def _show_apply(survey: Survey) -> None:

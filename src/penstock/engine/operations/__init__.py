@@ -16,10 +16,14 @@ Item operations are imported at once, the others by their first call: a server i
 
 from __future__ import annotations
 
+import threading
 from importlib import import_module
 
 from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.registry import OPERATIONS, Kind, Request, Response, operation
+
+_IMPORTING = threading.RLock()
+"""One thread imports at a time: of two that do, one may find a module whose package does not have it yet, and fail."""
 
 _NOW = ("items", "query_scan")
 
@@ -69,7 +73,8 @@ def load() -> None:
 
 def _register_later(name: str, module: str, kind: Kind) -> None:
     def run(context: OperationContext, request: Request) -> Response | bytes:
-        import_module(f"{__name__}.{module}")  # registers itself in this function's place
+        with _IMPORTING:
+            import_module(f"{__name__}.{module}")  # registers itself in this function's place
         return OPERATIONS[name].run(context, request)
 
     operation(name, kind)(run)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 import orjson
@@ -22,23 +24,39 @@ from penstock.cli.kit.options import (
     dry_run_option,
     json_option,
     limit_option,
+    listen_options,
     place_options,
     resumable,
     token_option,
     yes_option,
 )
-from penstock.cli.kit.output import ProgressLine, plain, print_json
+from penstock.cli.kit.output import ProgressLine, log_warnings, plain, print_json
 from penstock.client.items.values import Item
 from penstock.client.reads.pages import Items
 from penstock.errors import PenstockError, ResourceNotFoundException
+from penstock.server.auth.authorization import is_loopback
+from penstock.server.server import listen
 from penstock.systems.construction_expenses import sample
 from penstock.systems.construction_expenses.books import Books, NotThere, naming_of
 from penstock.systems.construction_expenses.intake import Handler, Intake, Receipt
 from penstock.systems.construction_expenses.paddle import handle
+from penstock.systems.construction_expenses.signatures import (
+    KEY_VARIABLE,
+    SECRET_VARIABLE,
+    TOLERANCE_SECONDS,
+    PaddleKeys,
+    keys_of,
+)
 from penstock.systems.construction_expenses.tables import tables
 from penstock.systems.construction_expenses.webhook import BadWebhook, read_webhooks
 from penstock.systems.construction_expenses.webhook_record import STATUSES, Status
 from penstock.tables.definitions.sources import LoadingError, named_object
+
+if TYPE_CHECKING:  # most commands need no jobs
+    from penstock.jobs.model.job import Job
+    from penstock.systems.construction_expenses.receiver import Receiver
+
+DEFAULT_PORT = 8081
 
 env_option = click.option(
     "--env", envvar="ENVIRONMENT", metavar="NAME", callback=check_name_part,
@@ -139,10 +157,14 @@ def show_receipts(receipts: Iterable[Receipt], as_json: bool) -> None:
 
 
 _LAZY = {
+    "expenses": (
+        "penstock.systems.construction_expenses.expense_commands",
+        "Add, list, import and total expenses.",
+    ),
     "tables": (
         "penstock.systems.construction_expenses.table_commands",
         "Make, change, verify and export the tables: `penstock tables` with this system's variables.",
-    )
+    ),
 }
 
 
@@ -159,6 +181,7 @@ def command() -> None:
       penstock construction load-sample --db expenses.db --yes
       penstock construction company show sample-c0001 --db expenses.db
       penstock construction webhook event.json --db expenses.db
+      penstock construction serve --db expenses.db --secret-file secrets.txt
       penstock construction dlq list --db expenses.db
       penstock construction dlq replay --status pending --db expenses.db --yes
 
@@ -295,6 +318,141 @@ def webhook(file: BinaryIO, place: Place, handler: str | None, no_wait: bool, as
     with place.books() as books, resumable("What was received is recorded."):
         intake = intake_of(books, handler, **settings)
         show_receipts((intake.receive(webhook) for webhook in webhooks), as_json)
+
+
+# ── the receiver ─────────────────────────────────────────────────────────────────────────────────
+
+_KEY_FILE = click.Path(exists=True, dir_okay=False, readable=True)
+secret_file_option = click.option(
+    "--secret-file", type=_KEY_FILE, metavar="FILE",
+    help=f"Paddle Billing's secrets, one on a line: the new and the old one while they change. Also {SECRET_VARIABLE}.",
+)  # fmt: skip
+key_file_option = click.option(
+    "--public-key-file",
+    type=_KEY_FILE,
+    metavar="FILE",
+    help=f"Paddle Classic's public key, a PEM. Also {KEY_VARIABLE}.",
+)
+
+
+@command.command("serve")
+@with_place
+@listen_options(DEFAULT_PORT)
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it may be called by; repeatable.")
+@secret_file_option
+@key_file_option
+@click.option(
+    "--tolerance", type=click.FloatRange(1, 86_400), default=TOLERANCE_SECONDS, show_default=True, metavar="SECONDS",
+    help="How long ago Paddle Billing may have signed.",
+)  # fmt: skip
+@handler_option
+@click.option("--concurrency", type=click.IntRange(0, 64), default=2, show_default=True, help="Webhooks at once.")
+@json_option
+def serve_command(
+    place: Place,
+    host: str,
+    port: int,
+    hosts: tuple[str, ...],
+    secret_file: str | None,
+    public_key_file: str | None,
+    tolerance: float,
+    handler: str | None,
+    concurrency: int,
+    as_json: bool,
+) -> None:
+    """Receive Paddle's webhooks by HTTP, and handle each once.
+
+    \b
+    Examples:
+      PADDLE_WEBHOOK_SECRET=pdl_ntfset_… penstock construction serve --db expenses.db
+      penstock construction serve --db expenses.db --secret-file secrets.txt --allow-host hooks.example.org
+      penstock construction serve --db aws://us-east-1 --secret-file secrets.txt --concurrency 0
+
+    POST /webhooks/paddle takes Billing's events (Paddle-Signature) and Classic's alerts (p_signature). What is not
+    signed, late or altered is refused. A webhook is acknowledged when it is recorded; --concurrency 0 leaves the
+    rest to `penstock construction worker`. Secrets come from the environment or a file, never from the command line.
+    """
+    from penstock.systems.construction_expenses.http import receiver_api
+    from penstock.web.server import serve
+
+    log_warnings()
+    keys = keys_of(os.environ, _text_of(secret_file), _text_of(public_key_file))
+    if not (keys.secrets or keys.public_keys):
+        raise click.UsageError(
+            f"How are webhooks verified? Set {SECRET_VARIABLE} (Paddle Billing) or {KEY_VARIABLE} (Paddle Classic), or "
+            "give --secret-file or --public-key-file."
+        )
+    if not is_loopback(host):
+        click.echo(f"Warning: {host} can be reached from other machines, without TLS.", err=True)
+    sockets = listen(host, port)  # before the file is made: a taken port leaves nothing behind
+    with _receiver(place, keys, handler, tolerance_seconds=tolerance) as receiver:
+
+        def ready(url: str) -> None:
+            form = {"url": f"{url}/webhooks/paddle", "db": place.target, "pid": os.getpid()}
+            text = orjson.dumps(form).decode() if as_json else f"Webhooks go to {form['url']} (stop with Ctrl+C)"
+            click.echo(text)
+            sys.stdout.flush()
+
+        serve(receiver_api(receiver, hosts=hosts, concurrency=concurrency), sockets, ready)
+
+
+def _text_of(path: str | None) -> str:
+    if path is None:
+        return ""
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise PenstockError(f"{path} is no text in UTF-8: it has secrets, one on a line, or a PEM.") from None
+
+
+@contextmanager
+def _receiver(place: Place, keys: PaddleKeys, handler: str | None, **settings: Any) -> Iterator[Receiver]:
+    from penstock.systems.construction_expenses.receiver import Receiver  # jobs take long to import
+
+    with place.books("made") as books:
+        books.make_tables()
+        chosen = handle if handler is None else _load_handler(handler)
+        receiver = Receiver(books, keys, handler=chosen, **settings)
+        try:
+            yield receiver
+        finally:
+            receiver.app.close()
+
+
+@command.command("worker", exit_codes={WORK_FAILED: "with --burst: a webhook is in the dead-letter table"})
+@with_place
+@handler_option
+@click.option("--concurrency", type=click.IntRange(1, 64), default=2, show_default=True, help="Webhooks at once.")
+@click.option("--burst", is_flag=True, help="End when all are handled; retries are waited for.")
+@json_option
+def worker(place: Place, handler: str | None, concurrency: int, burst: bool, as_json: bool) -> None:
+    """Handle the webhooks that `penstock construction serve` has received, and those whose worker has died.
+
+    \b
+    Examples:
+      penstock construction worker --db expenses.db
+      penstock construction worker --db expenses.db --burst --json
+
+    Ctrl-C (or SIGTERM) stops it calmly; a second one ends it at once.
+    """
+    from penstock.cli.worker import stop_on_signals
+
+    log_warnings()
+    dead: list[str] = []
+    with _receiver(place, PaddleKeys(), handler) as receiver:
+
+        def ended(job: Job, how: str) -> None:
+            outcome = receiver.app.result_of(job) if how == "completed" else {"outcome": how}
+            dead.extend([job.id] if outcome["outcome"] == "dead-lettered" else [])
+            click.echo(f"{outcome.get('webhook_id', job.id)} {outcome['outcome']}", err=True)
+
+        worker = receiver.worker(concurrency=concurrency, until_empty=burst, on_end=ended)
+        stop_on_signals(worker)
+        counts = worker.run()
+    if as_json:
+        print_json({"handled": counts.completed - len(dead), "dead_lettered": len(dead), "retried": counts.retried})
+    if burst and dead:
+        raise click.exceptions.Exit(WORK_FAILED)
 
 
 @command.command("resume", exit_codes={WORK_FAILED: "a webhook is in the dead-letter table"})

@@ -32,7 +32,7 @@ from penstock.optimistic import Conflict
 from penstock.retry import Failure, message_of
 from penstock.systems.construction_expenses import webhook_record
 from penstock.systems.construction_expenses.books import Books, DeadLetters, NotThere
-from penstock.systems.construction_expenses.webhook import Webhook, WebhookDiffers
+from penstock.systems.construction_expenses.webhook import Webhook
 
 Handler = Callable[[Webhook, Books], Iterable[Action] | None]
 """Reads what it needs, and gives back what is to be written. Raises for what it cannot do."""
@@ -90,6 +90,16 @@ class Intake:
             if record is not None and webhook_record.due_in_seconds(record, self._clock.now()) == 0:
                 yield self._work(record)
 
+    def proceed(self, webhook_id: str) -> Receipt | None:
+        """Makes the attempt on one that is recorded, if one is due; None if its record has expired."""
+        record = self.books.webhooks.get(webhook_id, consistent=True)
+        return None if record is None else self._work(record)
+
+    def due_in_seconds(self, webhook_id: str) -> float | None:
+        """When its next attempt may be made; None if there is none any more."""
+        record = self.books.webhooks.get(webhook_id, consistent=True)
+        return None if record is None else webhook_record.due_in_seconds(record, self._clock.now())
+
     def replay(self, entry_id: str) -> Receipt:
         """Tries a dead letter's webhook again. Raises NotThere where there is no such entry."""
         entry = self.books.dead_letters.required(entry_id)
@@ -118,8 +128,7 @@ class Intake:
 
     def _record(self, webhook: Webhook) -> Item:
         record = self._add_unless_there(webhook_record.new_record(webhook, self._clock.now()))
-        if record["payload"] != webhook.payload:
-            raise WebhookDiffers(webhook.webhook_id)
+        webhook_record.check_same_event(record, webhook)
         return record
 
     def _add_unless_there(self, record: Item) -> Item:

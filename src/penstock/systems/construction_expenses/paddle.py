@@ -1,27 +1,45 @@
 """What Paddle's events mean for the books: a handler for `Intake`.
 
 1. Customers, subscriptions and payments are kept as the newest event says, by the time at which it happened: events
-   arrive in any order. Each write is conditional on what was read, so two events at once cannot pass each other.
-2. An event of a customer whom nobody knows yet is transient: the one that tells may be on its way.
-3. Events of other kinds are recorded, and change nothing.
+   arrive in any order, and an event older than what is stored changes nothing. Each write is conditional on what was
+   read, so two events at once cannot pass each other.
+2. An event sets the attributes that it tells, and no others: what the application wrote into an item stays.
+3. A company has several subscriptions in the course of time; which one counts is decided in subscriptions.py.
+4. Amounts are whole numbers of the currency's smallest unit, of Billing and of Classic alike (`amount`, `currency`,
+   `currencyDecimals`).
+5. An event of a customer whom nobody knows yet is transient: the one that tells may be on its way.
+6. Events of other kinds are recorded, and change nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import orjson
 
-from penstock.client.items.expressions import Condition, F
+from penstock.client.items.expressions import F
 from penstock.client.items.values import Item
 from penstock.client.tables.transactions import Action
 from penstock.clock import utc_text
 from penstock.systems.construction_expenses.books import Books, Collection
 from penstock.systems.construction_expenses.intake import Transient
-from penstock.systems.construction_expenses.webhook import BadWebhook, Webhook, first_text
+from penstock.systems.construction_expenses.money import (
+    BadAmount,
+    currency_of,
+    decimals_of,
+    minor_units,
+    whole_units,
+)
+from penstock.systems.construction_expenses.subscriptions import (
+    Subscription,
+    current_of,
+    merged,
+    subscriptions_form,
+    subscriptions_in,
+)
+from penstock.systems.construction_expenses.webhook import NAME_BYTES, BadWebhook, Webhook, first_text, moment_text
 
 
 class CompanyUnknown(Transient):
@@ -45,14 +63,41 @@ class Event:
 
     @property
     def own(self) -> Mapping[str, Any]:
-        """What the application itself gave Paddle to carry: `custom_data`, or `passthrough` as JSON text."""
-        given = self.facts.get("custom_data") or self.facts.get("passthrough") or {}
-        if isinstance(given, str):
-            try:
-                given = orjson.loads(given)
-            except orjson.JSONDecodeError:
-                raise BadWebhook(f"{self.webhook.event_type}: passthrough is no JSON") from None
-        return given if isinstance(given, Mapping) else {}
+        """What the application itself gave Paddle to carry; nothing where that is no object.
+
+        Billing has `custom_data`, an object. Classic has `custom_data`, the JSON text of one, and `passthrough`, any
+        text: that of an object, of another value, or no JSON at all.
+        """
+        found: dict[str, Any] = {}
+        for name in ("passthrough", "custom_data"):
+            value = _json_value(self.facts.get(name))
+            found |= value if isinstance(value, Mapping) else {}
+        return found
+
+    @property
+    def own_text(self) -> str | None:
+        """A passthrough that is one text or one number: an id that the application chose."""
+        value = _json_value(self.facts.get("passthrough"))
+        return first_text({"passthrough": value}, ("passthrough",))
+
+    def own_id(self, *names: str) -> str | None:
+        return first_text(self.own, names)
+
+
+def _json_value(value: Any) -> Any:
+    """The value of a JSON text, also of one that was made of a JSON text; any other value as it is."""
+    for _ in range(_MOST_ENCODINGS):
+        if not isinstance(value, str):
+            break
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            break
+    return value
+
+
+_MOST_ENCODINGS = 2
+"""A program that serializes an object twice is common, three times is none."""
 
 
 def handle(webhook: Webhook, books: Books) -> list[Action]:
@@ -69,82 +114,123 @@ def handle(webhook: Webhook, books: Books) -> list[Action]:
 
 def _customer(event: Event, books: Books) -> list[Action]:
     customer_id = event.text("id")
-    known = books.customers.get(customer_id, consistent=True) or {}
-    item = {"paddleCustomerId": customer_id, "email": event.text("email")}
-    company_id = event.own.get("companyId") or known.get("companyId")
+    told = {"email": event.text("email")}
+    company_id = event.own_id(*_COMPANY_NAMES)
     if company_id:
-        item["companyId"] = str(company_id)
-    return _newest(books.customers, item, event)
+        told["companyId"] = company_id
+    return _newest(books.customers, customer_id, told, event)
 
 
 def _subscription(event: Event, books: Books) -> list[Action]:
     customer_id = event.text("customer_id", "user_id")
-    item = {
-        "subscriptionId": event.text("subscription_id", "id"),
-        "paddleCustomerId": customer_id,
-        "status": event.text("status"),
-        "companyId": _company(event, customer_id, books),  # last: what never becomes right is told first
+    subscription_id = event.text("subscription_id", "id")
+    status = event.text("status")
+    started_at = _time(event, "started_at") or _time(event, "created_at") or event.occurred_at
+    company_id = _company(event, customer_id, books)  # last: what never becomes right is told first
+    known = books.subscriptions.get(company_id, consistent=True)
+    before = subscriptions_in(known or {})
+    after = merged(before, subscription_id, Subscription(status, customer_id, event.occurred_at, started_at))
+    if after == before:
+        return []
+    current_id = current_of(after)
+    current = after[current_id]
+    told = {
+        "subscriptionId": current_id,
+        "paddleCustomerId": current.customer_id,
+        "status": current.status,
+        "occurredAt": current.occurred_at,
+        "subscriptions": subscriptions_form(after),
     }
-    return _newest(books.subscriptions, item, event)
+    return [_update(books.subscriptions, company_id, told, known, "subscriptions")]
 
 
 def _payment(event: Event, books: Books) -> list[Action]:
     customer_id = event.text("customer_id", "user_id")
-    item: Item = {
-        "paymentId": event.text("order_id", "id"),
-        "paddleCustomerId": customer_id,
-        "createdAt": event.occurred_at,
-        "amount": _amount(event),
-        "currency": event.text("currency_code", "currency"),
-        "companyId": _company(event, customer_id, books),
-    }
-    actions = _newest(books.payments, item, event)
-    payer = event.own.get("userId")
+    payment_id = event.text("order_id", "id")
+    told: Item = {"paddleCustomerId": customer_id, **_amount(event), "companyId": _company(event, customer_id, books)}
+    actions = _newest(books.payments, payment_id, told, event, first=("createdAt",))
+    payer = event.own_id(*_USER_NAMES)
     if payer and actions:  # what was pending is paid
-        actions.append(books.pending_payments.table.delete_action(books.pending_payments.key(str(payer))))
+        actions.append(books.pending_payments.table.delete_action(books.pending_payments.key(payer)))
     return actions
 
 
+_COMPANY_NAMES = ("companyId", "company_id")
+_USER_NAMES = ("userId", "user_id")
+
+
 def _company(event: Event, customer_id: str, books: Books) -> str:
-    if event.own.get("companyId"):
-        return str(event.own["companyId"])
+    """The company that the event names itself, else its customer's."""
+    named = event.own_id(*_COMPANY_NAMES)
+    if named:
+        return named
+    text = event.own_text
+    if text and len(text.encode()) <= NAME_BYTES and books.companies.get(text, consistent=True) is not None:
+        return text
     known = books.customers.get(customer_id, consistent=True) or {}
     if "companyId" not in known:
         raise CompanyUnknown(f"{event.webhook.event_type}: the company of customer {customer_id} is not known")
     return str(known["companyId"])
 
 
-def _amount(event: Event) -> Decimal:
-    """Billing: in the smallest unit, in details.totals; Classic: sale_gross, in the currency's own."""
+def _amount(event: Event) -> Item:
+    """Billing: in the smallest unit, in details.totals. Classic: sale_gross, in the currency's own unit (4)."""
     details = event.facts.get("details")
     totals = details.get("totals") if isinstance(details, Mapping) else None
-    total = totals.get("total") if isinstance(totals, Mapping) else event.facts.get("sale_gross")
+    is_billing = isinstance(totals, Mapping)
+    given = totals.get("total") if isinstance(totals, Mapping) else event.facts.get("sale_gross")
     try:
-        amount = Decimal(str(total))
-    except InvalidOperation:
-        amount = Decimal("NaN")
-    if not amount.is_finite():
-        raise BadWebhook(f"{event.webhook.event_type}: {total!r} is no amount")
-    return amount
+        if given is None:
+            raise BadAmount("None is no amount")
+        if is_billing:
+            whole_units(given)  # what is no amount is told first
+        currency = currency_of(event.text("currency_code", "currency"))
+        amount = whole_units(given) if is_billing else minor_units(given, currency)
+    except BadAmount as error:
+        raise BadWebhook(f"{event.webhook.event_type}: {error}") from error
+    return {"amount": amount, "currency": currency, "currencyDecimals": decimals_of(currency)}
 
 
-def _newest(collection: Collection, item: Item, event: Event) -> list[Action]:
-    """The write of an item, unless what is there is of a later event (1)."""
-    known = collection.get(*collection.key_of(item).values(), consistent=True)
+def _time(event: Event, name: str) -> str | None:
+    value = event.facts.get(name)
+    return None if value is None else moment_text(name, value)
+
+
+def _newest(
+    collection: Collection, key: str, told: Mapping[str, Any], event: Event, *, first: tuple[str, ...] = ()
+) -> list[Action]:
+    """The write of what an event tells, unless what is there is of a later event (1).
+
+    The attributes of `first` are times: they are those of the earliest event.
+    """
+    known = collection.get(key, consistent=True)
+    earliest = {
+        name: min(event.occurred_at, str(known.get(name, event.occurred_at))) if known else event.occurred_at
+        for name in first
+    }
     if known is not None and known.get("occurredAt", "") > event.occurred_at:
-        return []
-    since = {"createdAt": known["createdAt"]} if known is not None and "createdAt" in known else {}
-    whole = collection.prepare_item({**since, **item, "occurredAt": event.occurred_at})
-    return [collection.table.put_action(whole, if_=_as_read(collection, known))]
+        if all(known.get(name) == value for name, value in earliest.items()):
+            return []
+        return [_update(collection, key, earliest, known, "occurredAt", *first)]
+    return [
+        _update(collection, key, {**told, **earliest, "occurredAt": event.occurred_at}, known, "occurredAt", *first)
+    ]
 
 
-def _as_read(collection: Collection, known: Item | None) -> Condition:
-    if known is None:
-        return collection.absent()
-    if "occurredAt" not in known:
-        return F("occurredAt").missing()
-    same: Condition = F("occurredAt") == known["occurredAt"]
-    return same
+def _update(collection: Collection, key: str, told: Mapping[str, Any], known: Item | None, *read: str) -> Action:
+    """Sets what was told, and nothing else (2); refused if one of the attributes of `read` has changed since."""
+    whole = collection.key(key)
+    changes = collection.prepare_item({**whole, **told})
+    for name in whole:
+        del changes[name]
+    if known is not None and "createdAt" not in told:
+        del changes["createdAt"]
+    condition = collection.absent()
+    if known is not None:
+        condition = collection.present()
+        for name in read:
+            condition = condition & (F(name) == known[name] if name in known else F(name).missing())
+    return collection.table.update_action(whole, set=changes, if_=condition)
 
 
 _MEANINGS: dict[str, Callable[[Event, Books], list[Action]]] = {

@@ -53,7 +53,7 @@ class Webhook:
         """When it happened, as the tables write times; None if it does not say."""
         for name in _TIME_NAMES:
             if self.payload.get(name) is not None:
-                return _moment(name, self.payload[name])
+                return moment_text(name, self.payload[name])
         return None
 
 
@@ -120,7 +120,8 @@ def first_text(form: Mapping[str, Any], names: Iterable[str]) -> str | None:
     return None
 
 
-def _moment(name: str, value: object) -> str:
+def moment_text(name: str, value: object) -> str:
+    """A time as the tables write it. Raises BadWebhook."""
     try:
         found = datetime.fromisoformat(str(value))
     except ValueError:

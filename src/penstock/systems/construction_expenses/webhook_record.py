@@ -29,7 +29,7 @@ from penstock.clock import utc_text
 from penstock.jobs.model.state import State, target
 from penstock.leases import Lease, grant
 from penstock.retry import Backoff, Failure
-from penstock.systems.construction_expenses.webhook import Webhook
+from penstock.systems.construction_expenses.webhook import Webhook, WebhookDiffers
 
 BACKOFF: Final = Backoff(base_seconds=1.0, cap_seconds=16.0)
 """Without jitter: the seed waits for 1, 2, 4, 8 and 16 seconds."""
@@ -64,6 +64,19 @@ def new_record(webhook: Webhook, now: float) -> Item:
 
 def webhook_in(record: Item) -> Webhook:
     return Webhook(record["webhookId"], record["alertName"], record["payload"])
+
+
+def check_same_event(record: Item, webhook: Webhook) -> None:
+    """Raises WebhookDiffers where the record is of another event.
+
+    Paddle may send an event again as another notification: then its `notification_id` differs, and nothing else.
+    """
+    if _event_of(record["payload"]) != _event_of(webhook.payload):
+        raise WebhookDiffers(webhook.webhook_id)
+
+
+def _event_of(payload: Item) -> Item:
+    return {name: value for name, value in payload.items() if name != "notification_id"}
 
 
 def fence(record: Item) -> Condition:

@@ -21,7 +21,15 @@ from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.plan.changes import Change, CreateTable, DeleteTable
 from penstock.tables.plan.failures import Failure, TableFailed
 from penstock.tables.plan.plan import TablePlan
-from penstock.tables.plan.survey import Live, Survey, TableSurvey, inspect, require_table, survey_table
+from penstock.tables.plan.survey import (
+    Live,
+    Survey,
+    TableSurvey,
+    inspect,
+    keep_added_indexes,
+    require_table,
+    survey_table,
+)
 from penstock.tables.plan.survey import survey as survey_tables
 
 Fate = Literal["created", "changed", "deleted", "skipped", "failed", "unfinished"]
@@ -99,9 +107,9 @@ def apply(
 def ensure_tables(db: Database, tables: Iterable[Table], naming: Naming | None = None) -> ApplyReport:
     """Makes the tables as they are defined, and waits for them: for a program that cannot go on without.
 
-    Raises PenstockError with every failure.
+    An index that somebody added stays. Raises PenstockError with every failure.
     """
-    report = apply(db, survey_tables(db, tuple(tables), naming or Naming(prefix="")))
+    report = apply(db, keep_added_indexes(survey_tables(db, tuple(tables), naming or Naming(prefix=""))))
     if report.failures:
         raise PenstockError("\n".join(str(failure) for failure in report.failures))
     return report

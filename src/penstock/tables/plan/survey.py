@@ -14,8 +14,9 @@ from penstock.client.database import Database
 from penstock.errors import PenstockError, ResourceNotFoundException, TableNotFoundException, UnknownOperationException
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
-from penstock.tables.definitions.definition import Naming, Table, check_names
-from penstock.tables.plan.changes import Change, ClearStream, SetStream
+from penstock.tables.definitions.definition import Index, Naming, Table, check_names
+from penstock.tables.definitions.problems import DefinitionError
+from penstock.tables.plan.changes import Change, ClearStream, DropIndex, SetStream
 from penstock.tables.plan.failures import Failure, TablesUnreadable, failure_of
 from penstock.tables.plan.plan import Plan, TablePlan, plan_table
 
@@ -224,6 +225,45 @@ def survey(db: Database | None, tables: Iterable[Table], naming: Naming, *, poli
     found = {} if db is None else inspect_every(db, wanted, policy=policy)
     surveyed = [survey_table(name, table, found.get(name)) for name, table in wanted.items()]
     return Survey(tuple([one if db is None else _keep_rekey_stream(db, one, policy) for one in surveyed]), naming)
+
+
+def keep_added_indexes(survey: Survey, drop: Iterable[str] = ()) -> Survey:
+    """The survey for one who applies it: an index that no definition has stays, unless `drop` names it.
+
+    Somebody added it to the live table, and queries may stand on it. A name is `TABLE.INDEX`, with the full name of
+    the table or its definition's. Raises PenstockError where the definition leaves no room for such an index.
+    """
+    named = frozenset(drop)
+    return replace(survey, tables=tuple(_keep_added(one, named) for one in survey.tables))
+
+
+def _keep_added(table: TableSurvey, named: frozenset[str]) -> TableSurvey:
+    wanted, live = table.wanted, table.live
+    if wanted is None or live is None:
+        return table
+    added = [one.index for one in table.plan.changes if isinstance(one, DropIndex) and not one.replaced]
+    kept = [index for index in added if named.isdisjoint({f"{table.name}.{index.name}", f"{wanted.name}.{index.name}"})]
+    if not kept:
+        return table
+    options = " ".join(f"--drop-index {wanted.name}.{index.name}" for index in kept)
+    names = " and ".join(index.name for index in kept)
+    stays = "stays, though no definition has it" if len(kept) == 1 else "stay, though no definition has them"
+    is_stream_changed = any(isinstance(one, ClearStream | SetStream) for one in table.plan.changes)
+    stream = wanted.stream if is_stream_changed else live.table.stream  # a rekey may keep it
+    try:
+        # With them in the definition, capacity is planned for them too.
+        whole = wanted.replace(stream=stream, indexes=(*wanted.indexes, *(_fitted(index, wanted) for index in kept)))
+    except DefinitionError as error:
+        raise PenstockError(f"{table.name}: {names} {stays}, and there is no room for it: {error} {options}") from error
+    note = "; ".join(filter(None, (table.note, f"index {names} {stays}; {options} drops it")))
+    return replace(survey_table(table.name, whole, live), wanted=wanted, note=note)
+
+
+def _fitted(index: Index, wanted: Table) -> Index:
+    """A live index as it would be written down beside the table's own billing."""
+    if wanted.billing == "on-demand":
+        return replace(index, throughput=None)
+    return replace(index, on_demand_max=None)
 
 
 def survey_table(name: str, wanted: Table, live: Live | None) -> TableSurvey:
