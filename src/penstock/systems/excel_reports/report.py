@@ -251,6 +251,9 @@ class _Making:
         book = ReportBook(path, title, subtitle=self._subtitle(), made_at=self._job.created_at)
         for one in planned:
             book.add_sheet(one.plan, self._sorted(one), pictures.fitted, self._options.images)
+            shows = any(column.kind == "picture" for column in one.plan.columns)
+            if shows and self._options.source and one.rows.profile.rows > self._options.images:
+                book.note(f"{one.plan.name}: only the first {self._options.images:,} rows show their pictures.")
             if one.rows.profile.left_out:
                 book.note(f"{one.plan.name}: columns beyond the first {MOST_COLUMNS} are left out.")
         book.statistics.images = pictures.shown
@@ -352,7 +355,7 @@ class _Making:
         return f"{self._ctx.id}/{name}"
 
     def _file_name(self) -> str:
-        project = re.sub(r"[^A-Za-z0-9._-]+", "_", self._job.id_project).strip("._")[:_NAME_CHARACTERS]
+        project = re.sub(r"[^\w.-]+", "_", self._job.id_project).strip("._")[:_NAME_CHARACTERS]
         return f"{project or 'report'}_{utc_text(self._job.created_at)[:10]}.xlsx"
 
 

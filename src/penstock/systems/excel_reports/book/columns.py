@@ -82,9 +82,9 @@ class Column:
     wraps: bool = False
 
     @property
-    def is_right(self) -> bool:
-        """Numbers and days are aligned right, and so is their heading."""
-        return self.kind in ("number", "day", "moment")
+    def align(self) -> Literal["left", "center", "right"]:
+        """Of the cells and of the heading: numbers are aligned right."""
+        return "right" if self.kind == "number" else "left" if self.kind == "text" else "center"
 
     def value(self, raw: Any) -> Any:
         """What the cell holds: a number, date, datetime, bool or text; None for nothing. Text is what does not fit."""
@@ -257,12 +257,13 @@ def _number_column(base: Column, profile: ColumnProfile, words: list[str], curre
 
 
 def chart_templates(columns: Sequence[Column], profile: Profile) -> tuple[ChartTemplate, ...]:
-    """Groups of the first column that has some, and months of the first day; each with the first sum."""
-    value = next((one.field for one in columns if one.kind == "number" and one.total == "sum"), "")
-    for column in columns:  # money says more than pieces
-        if column.total == "sum" and column.format not in (WHOLE, "0"):
-            value = column.field
-            break
+    """Groups of the first column that has some, and months of the first day, with the first sum.
+
+    Only money is summed up by month: of other things, such as a stock, such a sum means nothing.
+    """
+    sums = [one for one in columns if one.kind == "number" and one.total == "sum"]
+    money = [one for one in sums if "0.00" in one.format]
+    value = next((one.field for one in (*money, *sums)), "")
     found = []
     groups = [
         one for one in columns if one.kind in ("text", "flag") and _is_group(profile.columns.get(one.field), profile)
@@ -271,14 +272,14 @@ def chart_templates(columns: Sequence[Column], profile: Profile) -> tuple[ChartT
         found.append(ChartTemplate(by=groups[0].field, value=value))
     days = [one for one in columns if one.kind in ("day", "moment")]
     if days and profile.rows > 2:
-        found.append(ChartTemplate(by=days[0].field, value=value))
+        found.append(ChartTemplate(by=days[0].field, value=value if money else ""))
     return tuple(found)
 
 
 def _is_group(column: ColumnProfile | None, profile: Profile) -> bool:
     if column is None or not 2 <= len(column.distinct) <= min(_MOST_GROUPS, MOST_DISTINCT):
         return False
-    return len(column.distinct) <= max(3, profile.rows / 2) and column.longest <= _WIDEST and profile.rows > 2
+    return len(column.distinct) <= max(3, profile.rows / 2) < profile.rows and column.longest <= _WIDEST
 
 
 # ── names, formats, widths ───────────────────────────────────────────────────────────────────────
@@ -286,7 +287,7 @@ def _is_group(column: ColumnProfile | None, profile: Profile) -> bool:
 
 def heading_of(field: str) -> str:
     """`launchedAt` as people write it: Launched at. What has blanks or other letters stays as it is."""
-    if not re.fullmatch(r"[A-Za-z0-9_.-]+", field) or (field.isupper() and len(field) > 1):
+    if not re.fullmatch(r"[A-Za-z0-9_.]+", field) or (field.isupper() and len(field) > 1):
         return field
     words = _words(field)
     spelt = " ".join("ID" if word == "id" else "URL" if word == "url" else word for word in words)

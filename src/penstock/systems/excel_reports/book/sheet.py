@@ -90,17 +90,16 @@ class Styles:
         properties: dict[str, Any] = {"bottom": 4, "bottom_color": LINE, **more}
         if column.format != "General":
             properties.setdefault("num_format", column.format)
-        if column.is_right:
-            properties["align"] = "right"
-        elif column.kind in ("flag", "picture"):
-            properties["align"] = "center"
-        if column.wraps:
+        properties.setdefault("align", column.align)
+        if properties["align"] == "left":
+            properties["indent"] = 1  # away from a number on its left
+        if column.wraps or column.kind == "picture":
             properties["text_wrap"] = True
         return self.get(**properties)
 
-    def heading(self, *, right: bool = False) -> Any:
-        align = "right" if right else "left"
-        return self.get(bold=True, font_color="#FFFFFF", bg_color=DARK, text_wrap=True, align=align)
+    def heading(self, align: str = "left") -> Any:
+        indent = 1 if align == "left" else 0
+        return self.get(bold=True, font_color="#FFFFFF", bg_color=DARK, text_wrap=True, align=align, indent=indent)
 
 
 def write_text(sheet: Any, row: int, column: int, text: str, style: Any, marked: Any) -> bool:
@@ -117,7 +116,7 @@ def set_page(sheet: Any, footer: str) -> None:
     sheet.fit_to_pages(1, 0)
     sheet.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
     name = re.sub(r"[\x00-\x1f]", " ", footer)[:100].replace("&", "&&")
-    sheet.set_footer(f"&L&8{' ' if name[:1].isdigit() else ''}{name} – &A&R&8&P / &N")
+    sheet.set_footer(f"&L&8{' ' if name[:1].isdigit() else ''}{name} – &A&R&8&P / &N", {"scale_with_doc": False})
 
 
 class SheetWriter:
@@ -133,31 +132,36 @@ class SheetWriter:
         self._plain = [styles.cell(column) for column in columns]
         self._marked = [styles.cell(column, quote_prefix=True) for column in columns]
         self._misfit = [styles.cell(column, quote_prefix=True, align="left") for column in columns]
+        self._missing = styles.get(font_size=8, font_color="#6B7780", align="center", text_wrap=True, quote_prefix=True)
         set_page(sheet, footer)
         sheet.freeze_panes(1, 0)
         sheet.repeat_rows(0)
         sheet.set_row(0, _HEADING_POINTS)
         for place, column in enumerate(columns):
             sheet.set_column(place, place, column.width)
-            write_text(sheet, 0, place, column.heading, *[styles.heading(right=column.is_right)] * 2)
+            write_text(sheet, 0, place, column.heading, *[styles.heading(column.align)] * 2)
 
     def append(self, row: Row, pictures: Mapping[str, Picture] | None = None) -> list[Any]:
-        """Writes a row; the values of its cells."""
+        """Writes a row; the values of its cells. Without `pictures`, the cells of pictures stay empty."""
         self.rows += 1
         values = [column.value(row.get(column.field)) for column in self._columns]
-        shown = {} if pictures is None else self._pictures(values, pictures)
-        if shown:
-            self._sheet.set_row(self.rows, _PICTURE_POINTS)
         for place, value in enumerate(values):
             self.totals[place].add(value)
-            self._write(place, value if place not in shown else None)
-        for place, picture in shown.items():
-            self._insert(place, picture)
+            if value is not None and self._columns[place].kind == "picture":
+                self._write_picture(place, str(value), pictures)
+            else:
+                self._write(place, value)
         return values
 
-    def _pictures(self, values: Sequence[Any], pictures: Mapping[str, Picture]) -> dict[int, Picture]:
-        named = ((place, pictures.get(str(value))) for place, value in enumerate(values) if value is not None)
-        return {place: one for place, one in named if one is not None and self._columns[place].kind == "picture"}
+    def _write_picture(self, place: int, name: str, pictures: Mapping[str, Picture] | None) -> None:
+        picture = None if pictures is None else pictures.get(name)
+        if picture is not None:
+            self._sheet.set_row(self.rows, _PICTURE_POINTS)
+            self._insert(place, picture)
+        if picture is not None or pictures is None:
+            self._write(place, None)
+        else:
+            write_text(self._sheet, self.rows, place, name, self._missing, self._missing)
 
     def _write(self, place: int, value: Any) -> None:
         sheet, row = self._sheet, self.rows
@@ -166,8 +170,8 @@ class SheetWriter:
         elif isinstance(value, str):
             style = self._plain[place] if self._columns[place].kind == "text" else self._misfit[place]
             self.shortened += write_text(sheet, row, place, value, style, self._marked[place])
-        elif isinstance(value, bool):
-            sheet.write_boolean(row, place, value, self._plain[place])
+        elif isinstance(value, bool):  # programs show Excel's own as TRUE, 1 or in another language
+            sheet.write_string(row, place, "yes" if value else "no", self._plain[place])
         elif isinstance(value, date):
             sheet.write_datetime(row, place, value, self._plain[place])
         else:
@@ -193,7 +197,7 @@ class SheetWriter:
         last = max(1, self.rows)
         self._sheet.autofilter(0, 0, last, len(self._columns) - 1)
         for place, column in enumerate(self._columns):
-            for rule in _rules(column, self._styles):
+            for rule in _rules(column, self._styles, f"{_letters(place)}2"):
                 self._sheet.conditional_format(1, place, last, place, rule)
         if totals and self.rows > 1 and any(one.value is not None for one in self.totals):
             self._write_totals()
@@ -206,15 +210,15 @@ class SheetWriter:
         for place, total in enumerate(self.totals):
             value = total.value
             if value is not None:
-                style = self._styles.cell(total.column, **bold, num_format=_total_format(total.column))
+                style = self._styles.cell(total.column, **bold, num_format=total_format(total.column))
                 self._sheet.write_number(row, place, value, style)
             elif place == label:
-                self._sheet.write_string(row, place, "Total", self._styles.get(**bold))
+                self._sheet.write_string(row, place, "Total", self._styles.get(**bold, indent=1))
             else:
                 self._sheet.write_blank(row, place, None, self._styles.get(**bold))
 
 
-def _total_format(column: Column) -> str:
+def total_format(column: Column) -> str:
     """The column's own format, with a sign where the total is no sum: under `Total` an average would be misread."""
     if column.total == "count":
         return '#,##0" yes"' if column.kind == "flag" else '"n = "#,##0'
@@ -228,18 +232,28 @@ def _total_format(column: Column) -> str:
     return ";".join(parts)
 
 
-def _rules(column: Column, styles: Styles) -> list[dict[str, Any]]:
+_NEGATIVE_BAR: Final = {"data_bar_2010": True, "bar_negative_color": "#F2B8B0", "bar_axis_color": LINE}
+
+
+def _letters(place: int) -> str:
+    """`A`, `Z`, `AA`: a column as formulas of conditional formats name it."""
+    before, letter = divmod(place, 26)
+    return (_letters(before - 1) if before else "") + chr(ord("A") + letter)
+
+
+def _rules(column: Column, styles: Styles, cell: str) -> list[dict[str, Any]]:
     if column.kind != "number":
         return []
     rules: list[dict[str, Any]] = []
     if column.highlight == "bar":
-        rules.append({"type": "data_bar", "bar_solid": True, "bar_color": "#A9CCD9", "data_bar_2010": True})
+        rules.append({"type": "data_bar", "bar_solid": True, "bar_color": "#A9CCD9", **_NEGATIVE_BAR})
     elif column.highlight == "scale":
         colours = {"min_color": "#F6C9C3", "mid_color": "#FFFFFF", "max_color": "#BFE3C8"}
         rules.append({"type": "3_color_scale", **colours})
     alarm = styles.get(font_color=_RED, bg_color="#FBE9E7", bold=True)
-    if column.below is not None:
-        rules.append({"type": "cell", "criteria": "<", "value": column.below, "format": alarm})
-    if column.above is not None:
-        rules.append({"type": "cell", "criteria": ">", "value": column.above, "format": alarm})
+    for sign, limit in (("<", column.below), (">", column.above)):
+        if limit is not None:  # an empty cell is not below anything
+            rules.append(
+                {"type": "formula", "criteria": f"=AND(ISNUMBER({cell}),{cell}{sign}{limit!r})", "format": alarm}
+            )
     return rules

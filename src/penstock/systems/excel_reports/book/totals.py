@@ -17,7 +17,10 @@ _SHOWN: Final = 3
 MOST_BARS: Final = 12
 _MOST_GROUPS: Final = 2_000
 """That are told apart: the rest is one group."""
-_MOST_MONTHS: Final = 36
+_MOST_MONTHS: Final = 60
+"""Of a chart: more are years."""
+Bar = tuple[str, int, float]
+"""Label, rows, sum."""
 OTHERS: Final = "Others"
 EMPTY: Final = "(empty)"
 
@@ -77,7 +80,7 @@ class ColumnTotal:
             kept = f"{kinds.get(self.column.kind, 'text')} ({shown}) and stay text"
             yield f"{heading}: {count(self.misfits, 'cell is', 'cells are')} {kept}"
         if self.empty and self.cells and self.column.kind == "number" and self.column.total in ("sum", "average"):
-            yield f"{heading}: {count(self.empty, 'cell is', 'cells are')} empty; the total leaves them out"
+            yield f"{heading}: {count(self.empty, 'cell is', 'cells are')} empty and not in the total"
 
 
 def count(number: int, one: str, more: str) -> str:
@@ -121,7 +124,7 @@ class Groups:
         if isinstance(number, int | float):
             found[1] += number
 
-    def bars(self) -> list[tuple[str, int, float]]:
+    def bars(self) -> list[Bar]:
         """Label, rows, sum: months in their order, others from high to low with the small ones together."""
         if self.is_time:
             return self._months()
@@ -133,7 +136,7 @@ class Groups:
         rest = bars[MOST_BARS - 1 :]
         return [*bars[: MOST_BARS - 1], (OTHERS, sum(one[1] for one in rest), _rounded(sum(one[2] for one in rest)))]
 
-    def _months(self) -> list[tuple[str, int, float]]:
+    def _months(self) -> list[Bar]:
         if not self._found:
             return []
         first, last = min(self._found), max(self._found)
@@ -173,6 +176,8 @@ class Statistics:
     totals: dict[str, float] = field(default_factory=dict)
     """Of the columns that the template names a statistic for."""
     notes: list[str] = field(default_factory=list)
+    figures: list[tuple[str, float, str]] = field(default_factory=list)
+    """Of the cover: label, value, format."""
 
     def note(self, text: str) -> None:
         if len(self.notes) < MOST_NOTES:

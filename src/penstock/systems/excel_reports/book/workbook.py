@@ -26,10 +26,11 @@ from penstock.systems.excel_reports.book.sheet import (
     cell_text,
     set_page,
     sheet_name,
+    total_format,
     write_text,
 )
 from penstock.systems.excel_reports.book.template import ChartKind, ChartTemplate
-from penstock.systems.excel_reports.book.totals import ColumnTotal, Groups, Statistics
+from penstock.systems.excel_reports.book.totals import Bar, ColumnTotal, Groups, Statistics
 from penstock.systems.excel_reports.sources.source import Row
 
 with extra("systems", "An Excel report"):
@@ -40,8 +41,13 @@ MOST_SPLITS: Final = 50
 """Further sheets of one sheet, for the values of a column."""
 _MOST_CHARTS: Final = 12
 _CHART_ROWS: Final = 16
+_CHART_COLUMNS: Final = 8
 _ROW_PIXELS: Final = 20
-_CHART_PIXELS: Final = 620
+_CHART_PIXELS: Final = 500
+_PAGE_ROWS: Final = 60
+"""Of a cover that is printed on one page; a longer one would be too small to read."""
+_FIRST_NOTES: Final = 10
+"""Above everything else: more would push the charts off the page."""
 _BAR: Final = "#3E7C93"
 _PIE: Final = ("#1F4E5F", "#3E7C93", "#7FB3C3", "#C9A35B", "#8C6D46", "#B5BDC1", "#6B8E6E", "#A65D57")
 
@@ -145,11 +151,16 @@ class ReportBook:
 
     def _end_sheet(self, plan: SheetPlan, writer: SheetWriter, rows: int) -> None:
         self.statistics.rows[plan.name] = rows
+        self.statistics.figures.append((f"{plan.name}: rows", rows, WHOLE))
         if not rows:
             self.note(f"{plan.name}: the source has no rows.")
         for total in writer.totals:
             for text in total.notes():
                 self.note(f"{plan.name}, {text}.")
+            value = total.value
+            if value is not None and total.column.total in ("sum", "count", "average"):
+                figure = (f"{plan.name}: {total.column.heading}", value, total_format(total.column))
+                self.statistics.figures.append(figure)
             if total.column.statistic:
                 self.statistics.totals[total.column.statistic] = total.value or 0
             if rows and total.empty == rows and plan.totals and total.column.field:
@@ -172,7 +183,7 @@ class ReportBook:
                 continue
             groups = Groups(by, value if value is not None and value.kind == "number" else None)
             what = plan.name if groups.value is None else groups.value.heading
-            title = one.title or f"{what} by {'month' if groups.is_time else _lower(by.heading)}"
+            title = one.title or (f"{what} by month ({by.heading})" if groups.is_time else f"{what} by {by.heading}")
             kind = one.kind or ("column" if groups.is_time else "bar")
             chart = _Chart(title, groups, kind)
             found.append(chart)
@@ -182,61 +193,68 @@ class ReportBook:
     # ── the cover ────────────────────────────────────────────────────────────────────────────────
 
     def _write_cover(self) -> None:
+        """Notes above; below them the figures on the left, and the charts in two columns beside."""
         sheet, styles = self._cover, self._styles
         set_page(sheet, self._title)
         sheet.hide_gridlines(2)
-        sheet.set_column(0, 0, 34)
-        sheet.set_column(1, 2, 16)
+        sheet.set_column(0, 0, 30)
+        sheet.set_column(1, 2, 15)
         sheet.set_column(3, 3, 3)
-        sheet.set_column(4, 12, 9.5)
         sheet.set_row(0, 34)
-        big = styles.get(bold=True, font_size=20, font_color=DARK)
-        write_text(
-            sheet, 0, 0, self._title, big, styles.get(bold=True, font_size=20, font_color=DARK, quote_prefix=True)
-        )
+        big = {"bold": True, "font_size": 20, "font_color": DARK}
+        write_text(sheet, 0, 0, self._title, styles.get(**big), styles.get(**big, quote_prefix=True))
         grey = styles.get(font_color="#6B7780")
         write_text(sheet, 1, 0, self._subtitle, grey, grey)
-        row = self._write_figures(3)
-        row = self._write_notes(row)
+        notes = self.statistics.notes
+        top = self._write_notes(3, "Notes", notes[:_FIRST_NOTES])
+        row = self._write_figures(top)
+        drawn = 0
         for chart in self._charts:
-            row = self._write_chart(row, chart)
+            bars = chart.groups.bars()
+            if bars:
+                figures = self._write_bars(row, chart, bars)
+                place = (top + drawn // 2 * (_CHART_ROWS + 1), 4 if drawn % 2 == 0 else 4 + _CHART_COLUMNS)
+                self._insert_chart(place, chart, row, len(bars))
+                row, drawn = figures, drawn + 1
+        row = self._write_notes(max(row, top + -(-drawn // 2) * (_CHART_ROWS + 1)), "More notes", notes[_FIRST_NOTES:])
+        if row <= _PAGE_ROWS:
+            sheet.fit_to_pages(1, 1)
         sheet.activate()
 
     def _write_figures(self, row: int) -> int:
-        sheet, styles = self._cover, self._styles
+        sheet, styles, told = self._cover, self._styles, self.statistics
+        beside = (
+            ("Pictures", told.images),
+            ("Missing pictures", told.missing_images),
+            ("Shortened cells", told.shortened),
+        )
+        figures = [*told.figures, *((label, number, WHOLE) for label, number in beside if number)]
         self._write_heading(row, ("Key figure", "Value"))
-        for name, value in self.statistics.form().items():
-            if name == "notes" or (name in ("shortenedCells", "missingImages", "totalImages") and not value):
-                continue
+        for label, value, style in figures:
             row += 1
             line = {"bottom": 4, "bottom_color": LINE}
-            sheet.write_string(row, 0, _in_words(name), styles.get(**line))
-            style = "#,##0.00" if isinstance(value, float) else WHOLE
+            left = styles.get(**line, indent=1)
+            write_text(sheet, row, 0, label, left, left)
             sheet.write_number(row, 1, value, styles.get(**line, num_format=style, align="right"))
         return row + 2
 
-    def _write_notes(self, row: int) -> int:
-        if not self.statistics.notes:
+    def _write_notes(self, row: int, heading: str, notes: Sequence[str]) -> int:
+        if not notes:
             return row
-        sheet, styles = self._cover, self._styles
-        self._write_heading(row, ("Notes", ""))
-        for text in self.statistics.notes:
+        self._write_heading(row, (heading,))
+        for text in notes:
             row += 1
-            style = styles.get(font_color="#8A5A00")
-            write_text(sheet, row, 0, text, style, style)
+            style = self._styles.get(font_color="#8A5A00")
+            write_text(self._cover, row, 0, text, style, style)
         return row + 2
 
-    def _write_chart(self, row: int, chart: _Chart) -> int:
-        """The figures, and beside them their chart. The row after them."""
-        bars = chart.groups.bars()
-        if not bars:
-            return row
+    def _write_bars(self, row: int, chart: _Chart, bars: Sequence[Bar]) -> int:
+        """The figures of a chart. The row after them."""
         value = chart.groups.value
-        headings = [chart.groups.by.heading, "Rows", *([] if value is None else [value.heading])]
-        self._write_heading(row, headings)
+        self._write_heading(row, [chart.groups.by.heading, "Rows", *([] if value is None else [value.heading])])
         line = {"bottom": 4, "bottom_color": LINE}
         sheet, styles = self._cover, self._styles
-        plain, marked = styles.get(**line), styles.get(**line, quote_prefix=True)
+        plain, marked = styles.get(**line, indent=1), styles.get(**line, indent=1, quote_prefix=True)
         numbers = [styles.get(**line, num_format=WHOLE, align="right")]
         if value is not None:
             numbers.append(styles.get(**line, num_format=value.format, align="right"))
@@ -244,11 +262,13 @@ class ReportBook:
             write_text(sheet, place, 0, label, plain, marked)
             for column, number in enumerate((rows, total)[: len(numbers)], start=1):
                 sheet.write_number(place, column, number, numbers[column - 1])
-        drawn = self._draw(chart, row, len(bars))
-        height = max(_CHART_ROWS, len(bars) + 1) * _ROW_PIXELS
-        drawn.set_size({"width": _CHART_PIXELS, "height": min(height, 25 * _ROW_PIXELS)})
-        sheet.insert_chart(row, 4, drawn, {"object_position": 1, "description": chart.title})
-        return row + max(_CHART_ROWS, len(bars) + 1) + 2
+        return row + len(bars) + 2
+
+    def _insert_chart(self, place: tuple[int, int], chart: _Chart, row: int, bars: int) -> None:
+        drawn = self._draw(chart, row, bars)
+        drawn.set_size({"width": _CHART_PIXELS, "height": _CHART_ROWS * _ROW_PIXELS})
+        options = {"object_position": 2, "description": chart.title}
+        self._cover.insert_chart(*place, drawn, options)
 
     def _draw(self, chart: _Chart, row: int, bars: int) -> Any:
         drawn = self._book.add_chart({"type": chart.kind})
@@ -262,7 +282,7 @@ class ReportBook:
         }
         if chart.kind == "pie":
             series["points"] = [{"fill": {"color": _PIE[place % len(_PIE)]}} for place in range(bars)]
-            series["data_labels"] = {"percentage": True, "font": {"name": FONT, "size": 9}}
+            series["data_labels"] = {"percentage": True, "position": "outside_end", "font": {"name": FONT, "size": 9}}
         elif chart.kind == "line":
             series = {name: series[name] for name in ("categories", "values")} | {
                 "line": {"color": _BAR, "width": 2.25}
@@ -281,7 +301,7 @@ class ReportBook:
             scale |= {"line": {"none": True}}
             if chart.kind == "bar":
                 names["reverse"] = True  # the first bar on top
-                scale["crossing"] = "min"
+                scale["label_position"] = "high"  # which is below, where the order is reversed
                 drawn.set_y_axis(names | {"text_axis": True})
                 drawn.set_x_axis(scale)
             else:
@@ -294,14 +314,5 @@ class ReportBook:
 
     def _write_heading(self, row: int, texts: Sequence[str]) -> None:
         for place, text in enumerate(texts):
-            style = self._styles.heading(right=place > 0)
+            style = self._styles.heading("right" if place else "left")
             write_text(self._cover, row, place, text, style, style)
-
-
-def _lower(heading: str) -> str:
-    return heading if heading.isupper() else heading[:1].lower() + heading[1:]
-
-
-def _in_words(name: str) -> str:
-    """`totalProducts` as people write it."""
-    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).capitalize()
