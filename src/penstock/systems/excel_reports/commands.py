@@ -105,6 +105,7 @@ class ReportData:
     def service_options(self) -> dict[str, Any]:
         """Checked before a database is opened. Raises click.UsageError."""
         from penstock.systems.excel_reports.book.template import FILE_NAME, read_template
+        from penstock.systems.excel_reports.sources.places import check_places
         from penstock.systems.excel_reports.sources.source import parse_source
 
         if self.template and not self.sources:
@@ -115,6 +116,7 @@ class ReportData:
             sources = [str(Path(one.where).absolute()) if one.place == "folder" else one.text for one in found]
             beside = [Path(one.where) / FILE_NAME for one in found if one.place == "folder"]
             file = Path(self.template) if self.template else next((one for one in beside if one.is_file()), None)
+            check_places(sources)
             return {"sources": sources, "template": None if file is None else read_template(file)}
         except BadReport as error:
             raise click.UsageError("\n".join(error.errors)) from error

@@ -85,10 +85,10 @@ class MadeUpProject:
 
 _PICTURE: Final = ColumnTemplate(field="image", heading="Picture", format="picture")
 _PRODUCTS: Final = (
-    ColumnTemplate(field="productId", heading="Product", width=11),
-    ColumnTemplate(field="sku", heading="SKU", width=11),
-    ColumnTemplate(field="name", heading="Name", width=30),
-    ColumnTemplate(field="category", heading="Category", width=19),
+    ColumnTemplate(field="productId", heading="Product", format="text", width=11),
+    ColumnTemplate(field="sku", heading="SKU", format="text", width=11),
+    ColumnTemplate(field="name", heading="Name", format="text", width=30),
+    ColumnTemplate(field="category", heading="Category", format="text", width=19),
     ColumnTemplate(field="price", heading="Price (€)", format="money", width=11, total="average"),
     ColumnTemplate(
         field="stock", heading="Stock", format="whole", width=10, total="sum", highlight="bar", statistic="totalStock"
@@ -99,11 +99,11 @@ _PRODUCTS: Final = (
     ColumnTemplate(field="note", heading="Note", format="text", width=32),
 )
 _USERS: Final = (
-    ColumnTemplate(field="userId", heading="User", width=11),
-    ColumnTemplate(field="name", heading="Name", width=22),
-    ColumnTemplate(field="email", heading="E-mail", width=34),
-    ColumnTemplate(field="role", heading="Role", width=11),
-    ColumnTemplate(field="country", heading="Country", width=10),
+    ColumnTemplate(field="userId", heading="User", format="text", width=11),
+    ColumnTemplate(field="name", heading="Name", format="text", width=22),
+    ColumnTemplate(field="email", heading="E-mail", format="text", width=34),
+    ColumnTemplate(field="role", heading="Role", format="text", width=11),
+    ColumnTemplate(field="country", heading="Country", format="text", width=10),
     ColumnTemplate(field="joinedAt", heading="Joined", format="date", width=12),
     ColumnTemplate(field="lastSeenAt", heading="Last seen", format="time", width=17),
     ColumnTemplate(field="reviews", heading="Reviews", format="whole", width=10, total="sum", highlight="bar"),

@@ -81,6 +81,17 @@ def open_sources(
     return CheckedSource(found, frozenset(picture_hosts))
 
 
+def check_places(texts: Sequence[str]) -> None:
+    """Raises BadReport for folders, files and functions that are not there: it needs no database, and makes none."""
+    places: list[_Place] = []
+    for address in map(parse_source, texts):
+        if address.place == "folder" and not address.needs_project:
+            places.append(_Folder(Path(address.where)))
+        elif address.place == "python":
+            places.append(_Function(address.where, "", is_allowed=True))
+    CheckedSource(places, frozenset()).check()
+
+
 class _Place(Source):
     def check(self) -> None:
         """Raises SourceError for what is known to be wrong already (1)."""
@@ -331,6 +342,8 @@ def _reached(place: str, call: Callable[[], Any]) -> Any:
     """What the call gives. An error that a connection caused is SourceUnreachable, whatever library raised it."""
     try:
         return call()
+    except PenstockError:
+        raise
     except Exception as error:
         seen: set[int] = set()
         now: BaseException | None = error
@@ -339,4 +352,4 @@ def _reached(place: str, call: Callable[[], Any]) -> Any:
             if isinstance(now, ConnectionError | TimeoutError | socket.gaierror):
                 raise SourceUnreachable(f"{place}: {type(error).__name__}: {error}") from error
             now = now.__cause__ or now.__context__
-        raise
+        raise SourceError(f"{place} raised {type(error).__name__}: {error}") from error

@@ -66,6 +66,10 @@ class SourceAddress:
     """The database of a table; empty for the one that the jobs are in."""
 
     @property
+    def needs_project(self) -> bool:
+        return _PROJECT in self.where
+
+    @property
     def shown(self) -> str:
         """For people, and so without the query of a URL, which may hold a secret."""
         if self.place == "url":
@@ -112,7 +116,7 @@ def _checked_url(text: str, scheme: str) -> str:
 
 def with_project(address: SourceAddress, id_project: str) -> SourceAddress:
     """The address with the project's name in its place. Raises BadReport for a name that leads elsewhere."""
-    if _PROJECT not in address.where:
+    if not address.needs_project:
         return address
     if address.place == "url":
         name = quote(id_project, safe="")
