@@ -30,7 +30,7 @@ from penstock.jobs.context import JobContext
 from penstock.jobs.model.job import JobCancelled, JobNotFound, JobRequeued
 from penstock.leases import LeaseLost
 from penstock.retry import RetryPolicy
-from penstock.systems.excel_reports.book.columns import Column, chart_templates, heading_of, sheet_columns
+from penstock.systems.excel_reports.book.columns import Column, chart_templates, heading_of, inferred, sheet_columns
 from penstock.systems.excel_reports.book.pictures import Picture, fitted, stored
 from penstock.systems.excel_reports.book.profile import Profile
 from penstock.systems.excel_reports.book.row_order import sorted_rows
@@ -236,7 +236,11 @@ class _Making:
             columns = sheet_columns(sheet, rows.profile, self._template.currency)
             columns = columns or (Column("", "(no columns)"),)
             charts = sheet.charts if sheet.charts is not None else chart_templates(columns, rows.profile)
-            plan = SheetPlan(sheet.name, columns, self._split(sheet, rows.profile), sheet.totals, charts)
+            there = {column.field for column in columns}
+            wanted = dict.fromkeys(field for chart in charts for field in (chart.by, chart.value))
+            beside = [inferred(one, rows.profile.columns[one]) for one in wanted if one in rows.profile.columns]
+            others = tuple(column for column in beside if column.field not in there)
+            plan = SheetPlan(sheet.name, columns, self._split(sheet, rows.profile), sheet.totals, charts, others)
             planned.append(_Planned(plan, rows, sheet.sort))
         return planned
 

@@ -61,6 +61,8 @@ class SheetPlan:
     split: str = ""
     totals: bool = True
     charts: tuple[ChartTemplate, ...] = ()
+    beside: tuple[Column, ...] = ()
+    """Fields of charts that are no columns of the sheet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class ReportBook:
         charts = self._new_charts(plan)
         writer = first = self._writer(plan.name, plan.columns)
         splits: dict[str, SheetWriter] = {}
-        place_of = {column.field: place for place, column in enumerate(plan.columns)}
+        fields = [column.field for column in (*plan.columns, *plan.beside)]
         done = 0
         for row in rows:
             if writer.rows == MOST_ROWS:
@@ -102,9 +104,13 @@ class ReportBook:
                 writer = self._continued(plan, writer)
             values = writer.append(row, pictures if done < illustrated else None)
             done += 1
+            if charts:
+                found = dict(
+                    zip(fields, (*values, *(one.value(row.get(one.field)) for one in plan.beside)), strict=True)
+                )
             for chart in charts:
-                number = None if chart.groups.value is None else values[place_of[chart.groups.value.field]]
-                chart.groups.add(values[place_of[chart.groups.by.field]], number)
+                value = chart.groups.value
+                chart.groups.add(found[chart.groups.by.field], None if value is None else found[value.field])
             if plan.split:
                 self._append_to_split(plan, splits, row)
         for one in (writer, *splits.values()):
@@ -171,15 +177,13 @@ class ReportBook:
 
     def _new_charts(self, plan: SheetPlan) -> list[_Chart]:
         found: list[_Chart] = []
-        columns = {column.field: column for column in plan.columns}
+        columns = {column.field: column for column in (*plan.columns, *plan.beside)}
         for one in plan.charts:
             if len(self._charts) == _MOST_CHARTS:
                 break
             by, value = columns.get(one.by), columns.get(one.value)
             if by is None or (one.value and value is None):
-                self.note(
-                    f"{plan.name}: there is no chart of {one.value or 'rows'} by {one.by}, which is no column of it."
-                )
+                self.note(f"{plan.name}: there is no chart of {one.value or 'rows'} by {one.by}, which no row has.")
                 continue
             groups = Groups(by, value if value is not None and value.kind == "number" else None)
             what = plan.name if groups.value is None else groups.value.heading
