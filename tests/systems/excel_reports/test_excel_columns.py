@@ -99,6 +99,10 @@ def test_charts_are_of_groups_and_of_months() -> None:
     months.add(date(2025, 12, 1), 5)
     months.add(date(2026, 2, 1), 7)
     assert months.bars() == [("2025-12", 1, 5), ("2026-01", 0, 0), ("2026-02", 1, 7)]
+    months.add(date(2028, 2, 1), 1)
+    assert months.bars()[:2] == [("2025 Q4", 1, 5), ("2026 Q1", 1, 7)]
+    months.add(date(2056, 2, 1), 1)
+    assert [label for label, _, _ in months.bars()] == ["2025", "2026", "2028", "2056"]
     cities = Groups(columns[0], None)
     for number in range(40):
         cities.add(f"c{number % 20}", None)

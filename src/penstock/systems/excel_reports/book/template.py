@@ -49,9 +49,11 @@ class ColumnTemplate(StrictModel):
 class ChartTemplate(StrictModel):
     """One chart of the cover."""
 
-    by: str = Field(min_length=1, max_length=500, description="The field that makes the groups; of a date, its month.")
+    by: str = Field(
+        min_length=1, max_length=500, description="The field that makes the groups; of a date, its month or quarter."
+    )
     value: str = Field(default="", max_length=500, description="The field that is summed up; without one, rows count.")
-    kind: ChartKind | None = Field(default=None, description="bar for groups, column for months.")
+    kind: ChartKind | None = Field(default=None, description="bar for groups, column for time.")
     title: str = Field(default="", max_length=200)
 
 

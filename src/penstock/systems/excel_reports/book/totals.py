@@ -17,8 +17,9 @@ _SHOWN: Final = 3
 MOST_BARS: Final = 12
 _MOST_GROUPS: Final = 2_000
 """That are told apart: the rest is one group."""
-_MOST_MONTHS: Final = 60
-"""Of a chart: more are years."""
+_MOST_PERIODS: Final = 24
+"""Of a chart: more months are quarters, and more quarters are years."""
+_MOST_YEARS: Final = 50
 Bar = tuple[str, int, float]
 """Label, rows, sum."""
 OTHERS: Final = "Others"
@@ -125,9 +126,9 @@ class Groups:
             found[1] += number
 
     def bars(self) -> list[Bar]:
-        """Label, rows, sum: months in their order, others from high to low with the small ones together."""
+        """Label, rows, sum: periods in their order, others from high to low with the small ones together."""
         if self.is_time:
-            return self._months()
+            return self._periods()
         place = 0 if self.value is None else 1
         kept = sorted(self._found.items(), key=lambda one: (one[0] == OTHERS, -one[1][place], one[0]))
         bars = [(label, int(rows), _rounded(total)) for label, (rows, total) in kept]
@@ -136,30 +137,31 @@ class Groups:
         rest = bars[MOST_BARS - 1 :]
         return [*bars[: MOST_BARS - 1], (OTHERS, sum(one[1] for one in rest), _rounded(sum(one[2] for one in rest)))]
 
-    def _months(self) -> list[Bar]:
+    def _periods(self) -> list[Bar]:
+        """Months; quarters, or years, where there would be too many."""
         if not self._found:
             return []
-        first, last = min(self._found), max(self._found)
-        months = _month_number(last) - _month_number(first) + 1
-        if months <= _MOST_MONTHS:
-            labels = [_month_label(_month_number(first) + place) for place in range(months)]
-            cells = self._found
-        else:
-            cells = {}
-            for label, (rows, total) in self._found.items():
-                year = cells.setdefault(label[:4], [0, 0])
-                year[0] += rows
-                year[1] += total
-            labels = sorted(cells)[-_MOST_MONTHS:]
-        return [(label, int(cells.get(label, [0, 0])[0]), _rounded(cells.get(label, [0, 0])[1])) for label in labels]
+        months = [_month_number(label) for label in self._found]
+        first, last = min(months), max(months)
+        size = next((size for size in (1, 3) if (last - first) // size < _MOST_PERIODS), 12)
+        bars: dict[str, list[float]] = {}
+        for month in range(first, last + 1) if size < 12 else sorted(months):
+            bars.setdefault(_period_label(month, size), [0, 0])
+        for label, (rows, total) in self._found.items():
+            bar = bars[_period_label(_month_number(label), size)]
+            bar[0] += rows
+            bar[1] += total
+        return [(label, int(rows), _rounded(total)) for label, (rows, total) in bars.items()][-_MOST_YEARS:]
 
 
 def _month_number(label: str) -> int:
     return int(label[:4]) * 12 + int(label[5:7]) - 1
 
 
-def _month_label(number: int) -> str:
-    return f"{number // 12:04d}-{number % 12 + 1:02d}"
+def _period_label(month: int, size: int) -> str:
+    """`2026-03`, `2026 Q1` or `2026`: a period of so many months."""
+    year = f"{month // 12:04d}"
+    return year if size == 12 else f"{year}-{month % 12 + 1:02d}" if size == 1 else f"{year} Q{month % 12 // 3 + 1}"
 
 
 @dataclass(slots=True)

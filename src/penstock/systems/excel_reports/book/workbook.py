@@ -187,7 +187,7 @@ class ReportBook:
                 continue
             groups = Groups(by, value if value is not None and value.kind == "number" else None)
             what = plan.name if groups.value is None else groups.value.heading
-            title = one.title or (f"{what} by month ({by.heading})" if groups.is_time else f"{what} by {by.heading}")
+            title = one.title or (f"{what} over time ({by.heading})" if groups.is_time else f"{what} by {by.heading}")
             kind = one.kind or ("column" if groups.is_time else "bar")
             chart = _Chart(title, groups, kind)
             found.append(chart)

@@ -113,7 +113,7 @@ _USERS: Final = (
 )
 _PRODUCT_CHARTS: Final = (
     ChartTemplate(by="category", value="value", title="Stock value by category (€)"),
-    ChartTemplate(by="launchedAt", title="Products by month of launch"),
+    ChartTemplate(by="launchedAt", title="Products by their launch"),
 )
 _USER_CHARTS: Final = (ChartTemplate(by="country", title="Users by country"),)
 
