@@ -9,14 +9,16 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from penstock.client.database import connect
 from penstock.files import open_files
 from penstock.systems.excel_reports.options import ReportOptions
-from penstock.systems.excel_reports.project import MadeUpProject, Row
 from penstock.systems.excel_reports.service import ExcelReports
+from penstock.systems.excel_reports.sources.made_up import MadeUpProject
+from penstock.systems.excel_reports.sources.source import Row
 from penstock.systems.excel_reports.store import ReportJobs
 
 LEASE_SECONDS = 1.0
@@ -24,28 +26,29 @@ LEASE_SECONDS = 1.0
 
 
 class CountedProject(MadeUpProject):
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, id_project: str, options: ReportOptions) -> None:
+        super().__init__(id_project, options)
         self._path = path
 
     def _note(self, what: str) -> None:
         with self._path.open("a") as file:
             file.write(f"{what}\n")
 
-    def products(self, id_project: str, options: ReportOptions) -> Iterator[Row]:
+    def products(self) -> Iterator[Row]:
         self._note("products")
-        return super().products(id_project, options)
+        return super().products()
 
-    def users(self, id_project: str, options: ReportOptions) -> Iterator[Row]:
+    def users(self) -> Iterator[Row]:
         self._note("users")
-        return super().users(id_project, options)
+        return super().users()
 
-    def image(self, id_project: str, name: str) -> bytes:
+    def picture(self, name: str) -> bytes:
         self._note(name)
-        return super().image(id_project, name)
+        return super().picture(name)
 
 
 def service_of(db: Any, path: str, layout: str, lease_seconds: float = 60.0) -> ExcelReports:
-    source = CountedProject(Path(f"{path}.fetched"))
+    source = partial(CountedProject, Path(f"{path}.fetched"))
     chosen: Any = layout
     return ExcelReports(db, open_files(f"{path}.files"), layout=chosen, source=source, lease_seconds=lease_seconds)
 

@@ -73,7 +73,7 @@ def test_S0_12_a_job_is_shown_with_its_history_and_its_file(client: TestClient, 
     assert form["result"]["downloadUrl"] == f"http://127.0.0.1/jobs/{job_id}/report"
     file = client.get(form["result"]["downloadUrl"])
     assert (file.headers["content-type"], PROJECT in file.headers["content-disposition"]) == (XLSX, True)
-    assert load_workbook(io.BytesIO(file.content))["Products"].max_row == 6
+    assert load_workbook(io.BytesIO(file.content))["Products"].max_row == 7
 
 
 @pytest.mark.parametrize("path", ["/jobs/job_mbzlks74_rfi5i0", "/jobs/x", "/jobs/x/report", f"/jobs/{'y' * 500}"])

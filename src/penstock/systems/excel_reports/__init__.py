@@ -14,6 +14,6 @@ SYSTEM = System(
     tables=SystemTables(f"{__name__}.tables", variables={"jobs": "JOBS_TABLE"}),
     demo=f"{__name__}.demo:demo",
     jobs=(f"{__name__}.job_source:report_source",),
-    libraries=("fastapi", "openpyxl"),
+    libraries=("fastapi", "xlsxwriter", "PIL"),
     extra="systems",
 )

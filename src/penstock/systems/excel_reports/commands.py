@@ -7,8 +7,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,8 +18,8 @@ import orjson
 from penstock.cli.kit.databases import Absent, open_database
 from penstock.cli.kit.exit_codes import FAILED, NOT_FOUND, WORK_FAILED, CommandFailed
 from penstock.cli.kit.groups import group
-from penstock.cli.kit.options import db_option, json_option, listen_options, place_options, resumable
-from penstock.cli.kit.output import log_warnings, one_line, print_json, print_result
+from penstock.cli.kit.options import db_option, dry_run_option, json_option, listen_options, place_options, resumable
+from penstock.cli.kit.output import count_text, log_warnings, one_line, print_json, print_result, size_text
 from penstock.cli.worker import stop_on_signals
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
@@ -60,17 +61,19 @@ class Place:
 
     target: str
     files: str | None
-    layout: SchemaVariant
+    layout: SchemaVariant | None
     settings: Settings
 
     @contextmanager
-    def open(self, absent: Absent = "refused") -> Iterator[ExcelReports]:
+    def open(self, absent: Absent = "refused", data: ReportData | None = None) -> Iterator[ExcelReports]:
         """What is not found, or cannot be, ends with its own exit code. Raises ExtraMissing before a file is made."""
         from penstock.systems.excel_reports.service import ExcelReports
 
-        with open_database(self.target, absent, maker="penstock excel generate") as db:
-            service = ExcelReports(db, self._home(), layout=self.layout, settings=self.settings)
+        given = {} if data is None else data.service_options()
+        with open_database(self.target, absent, maker="penstock excel generate") as db, ExitStack() as stack:
             try:
+                service = ExcelReports(db, self._home(), layout=self.layout, settings=self.settings, **given)
+                stack.callback(service.app.close)
                 if absent == "made":
                     service.prepare()
                 yield service
@@ -83,8 +86,6 @@ class Place:
                 raise CommandFailed(NOT_FOUND, str(error)) from error
             except BadReport as error:
                 raise click.UsageError("\n".join(error.errors)) from error
-            finally:
-                service.app.close()
 
     def _home(self) -> Files:
         if self.files is not None:
@@ -94,7 +95,34 @@ class Place:
         return open_files(f"{self.target}.files")
 
 
-def _place(target: str, files: str | None, table: str, layout: SchemaVariant, ttl_hours: float) -> Place:
+@dataclass(frozen=True, slots=True)
+class ReportData:
+    """Where rows come from and what the sheets look like: --source, --template."""
+
+    sources: tuple[str, ...]
+    template: str | None
+
+    def service_options(self) -> dict[str, Any]:
+        """Checked before a database is opened. Raises click.UsageError."""
+        from penstock.systems.excel_reports.book.template import FILE_NAME, read_template
+        from penstock.systems.excel_reports.sources.places import check_places
+        from penstock.systems.excel_reports.sources.source import parse_source
+
+        if self.template and not self.sources:
+            raise click.UsageError("--template describes your own data: give --source as well.")
+        try:
+            found = [parse_source(text) for text in self.sources]
+            # A worker may run in another folder: a path is stored whole.
+            sources = [str(Path(one.where).absolute()) if one.place == "folder" else one.text for one in found]
+            beside = [Path(one.where) / FILE_NAME for one in found if one.place == "folder"]
+            file = Path(self.template) if self.template else next((one for one in beside if one.is_file()), None)
+            check_places(sources)
+            return {"sources": sources, "template": None if file is None else read_template(file)}
+        except BadReport as error:
+            raise click.UsageError("\n".join(error.errors)) from error
+
+
+def _place(target: str, files: str | None, table: str, layout: SchemaVariant | None, ttl_hours: float) -> Place:
     try:
         settings = Settings(table, checked_hours(ttl_hours))
     except ValueError as error:
@@ -122,9 +150,7 @@ with_place = place_options(
     click.option(
         "--layout",
         type=click.Choice(["safe", "compat"]),
-        default="safe",
-        show_default=True,
-        help="The table's key: jobId and recordId, or recordId alone.",
+        help="The table's key: jobId and recordId, or recordId alone.  [default: the table's own; safe for a new one]",
     ),
     click.option(
         "--ttl-hours",
@@ -134,6 +160,21 @@ with_place = place_options(
         envvar=TTL_VARIABLE,
         help=f"How long a job is kept. Also {TTL_VARIABLE}.",
     ),
+)
+
+source_option = click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="SOURCE",
+    help="Your own data: a folder or file of CSV or JSON, a URL that gives JSON, table:NAME for a DynamoDB table, or "
+    "MODULE:FUNCTION for Python. Repeatable.",
+)
+template_option = click.option(
+    "--template",
+    type=click.Path(dir_okay=False, exists=True),
+    metavar="FILE",
+    help="What the sheets look like, in TOML.  [default: report.toml in the source's folder, else inferred]",
 )
 
 
@@ -167,26 +208,40 @@ def command() -> None:
       penstock excel serve --db reports.db --port 8080
 
     The table is made when it is missing; `penstock tables apply|plan|destroy excel-reports` also knows it. JOBS_TABLE
-    and JOB_TTL_HOURS name it and how long a job is kept; --layout compat is the table with `recordId` alone as its key.
+    and JOB_TTL_HOURS name it and how long a job is kept, with its files; its layout is detected.
     """
 
 
 @command.command("generate", exit_codes={WORK_FAILED: "the report has failed"})
 @click.argument("project")
 @with_place
+@source_option
+@template_option
 @click.option("--products", type=int, help="How many products the project has.  [default: 200]")
 @click.option("--users", type=int, help="How many users it has.  [default: 60]")
-@click.option("--images", type=int, help="How many products have their picture in it.  [default: 24]")
+@click.option("--images", type=int, help="How many rows show their picture.  [default: 24; 500 with --source]")
 @click.option("--by-category", "byCategory", is_flag=True, default=None, help="A sheet more for each category.")
 @click.option("--seed", type=int, help="Another seed gives another project of the same name.")
 @click.option("--title", help="Over the summary; without one, the project's name.")
 @click.option("--no-wait", is_flag=True, help="Only ask for it: a worker, or `penstock excel serve`, makes it.")
 @json_option
-def generate(project: str, place: Place, no_wait: bool, as_json: bool, **options: Any) -> None:
-    """Make a report of PROJECT, and watch it being made.
+def generate(
+    project: str,
+    place: Place,
+    sources: tuple[str, ...],
+    template: str | None,
+    no_wait: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Make a report of PROJECT, and watch it being made. Without --source, the project is made up.
 
     \b
     Examples:
+      penstock excel generate march --source data/ --db reports.db
+      penstock excel generate march --source data/ --template report.toml --db reports.db
+      penstock excel generate march --source https://example.org/orders.json --db reports.db
+      penstock excel generate march --source table:Products --source reports:orders --db reports.db
       penstock excel generate mlab_bodwassho_usa_3 --db reports.db
       penstock excel generate mlab_bodwassho_usa_3 --db reports.db --products 20000 --by-category
       penstock excel generate mlab_bodwassho_usa_3 --db aws://us-west-2 --files s3://bucket/reports --no-wait
@@ -194,7 +249,8 @@ def generate(project: str, place: Place, no_wait: bool, as_json: bool, **options
     If this is interrupted, or killed, `penstock excel worker --burst` goes on with what was made.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    with place.open("made") as service:
+    _check_options(given, sources)
+    with place.open("made", ReportData(sources, template)) as service:
         job = service.generate(project, given)
         if no_wait:
             print_result(job_form(job), job.job_id, as_json=as_json)
@@ -206,6 +262,19 @@ def generate(project: str, place: Place, no_wait: bool, as_json: bool, **options
         else:
             _print_report(found)
         end_with_state(found.job)
+
+
+def _check_options(given: dict[str, Any], sources: tuple[str, ...]) -> None:
+    """Refuses what cannot be before a file or a table is made."""
+    from penstock.systems.excel_reports.options import checked_options
+
+    made_up = [name for name in ("products", "users", "seed") if name in given]
+    if sources and made_up:
+        raise click.UsageError(f"--{made_up[0]} is for a project that is made up, and --source is your own data.")
+    try:
+        checked_options(given)
+    except BadReport as error:
+        raise click.UsageError("\n".join(error.errors)) from error
 
 
 def _watch(service: ExcelReports, job_id: str, *, quiet: bool) -> JobWithLogs:
@@ -240,6 +309,8 @@ def _print_report(found: JobWithLogs) -> None:
     job = found.job
     click.echo(job_line(job))
     if job.result is not None:
+        for note in job.result.get("statistics", {}).get("notes", ()):
+            click.echo(f"note: {one_line(note)}")
         click.echo(f"made in {job.result['processingTime']}: {job.result['downloadUrl']}")
     if job.error is not None:
         click.echo(f"{job.error['category']}: {job.error['message']}", err=True)
@@ -275,8 +346,12 @@ def _show(job: ReportJob) -> None:
     if job.result is not None:
         click.echo(f"file       {job.result['fileName']}, made in {job.result['processingTime']}")
         click.echo(f"download   {job.result['downloadUrl']}")
-        for name, value in job.result.get("statistics", {}).items():
-            click.echo(f"           {name} {value:,}")
+        statistics = job.result.get("statistics", {})
+        for name, value in statistics.items():
+            if isinstance(value, int | float):
+                click.echo(f"           {name} {value:,}")
+        for note in statistics.get("notes", ()):
+            click.echo(f"note       {one_line(note)}")
     if job.error is not None:
         click.echo(f"error      {job.error['category']}: {job.error['message']}")
 
@@ -345,51 +420,100 @@ def retry(job_id: str, place: Place, as_json: bool) -> None:
 
 @command.command("worker", exit_codes={WORK_FAILED: "with --burst: a report has failed"})
 @with_place
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="MODULE:FUNCTION",
+    help="A Python source that it may call. Repeatable.",
+)
 @click.option("--concurrency", type=click.IntRange(1, 64), default=2, show_default=True, help="Reports at once.")
 @click.option("--burst", is_flag=True, help="End when there is nothing more to do.")
 @json_option
-def worker(place: Place, concurrency: int, burst: bool, as_json: bool) -> None:
+def worker(place: Place, sources: tuple[str, ...], concurrency: int, burst: bool, as_json: bool) -> None:
     """Make the reports that are asked for, and go on with those whose worker has died.
 
     \b
     Examples:
       penstock excel worker --db reports.db
       penstock excel worker --db reports.db --burst
+      penstock excel worker --db reports.db --source reports:orders
 
+    Folders, files, URLs and tables are read as the jobs say. A Python function is called only if it is named here.
     Ctrl-C (or SIGTERM) stops it calmly; a second one ends it at once.
     """
     log_warnings()
-    with place.open("made") as service:
+    with place.open("made", ReportData(sources, None)) as service:
         worker = service.worker(
             concurrency=concurrency,
             until_empty=burst,
             on_end=lambda job, how: click.echo(f"{job.id} {how.replace('_', ' ')}", err=True),
         )
         stop_on_signals(worker)
-        counts = worker.run()
+        with service.expired_files.removing():
+            counts = worker.run()
     if as_json:
         print_json({"completed": counts.completed, "failed": counts.failed, "retried": counts.retried})
     if burst and counts.failed:
         raise click.exceptions.Exit(WORK_FAILED)
 
 
+@command.command("cleanup")
+@with_place
+@dry_run_option
+@json_option
+def cleanup(place: Place, dry_run: bool, as_json: bool) -> None:
+    """Remove the files of jobs that have expired. Workers do it by themselves, once an hour.
+
+    \b
+    Examples:
+      penstock excel cleanup --db reports.db --dry-run
+      penstock excel cleanup --db reports.db
+    """
+    with place.open() as service:
+        names: list[str] = []
+        found = service.expired_files.remove(dry_run=dry_run, tell=names.append)
+    if as_json:
+        form = {"jobs": found.jobs, "files": found.files, "bytes": found.size, "names": names, "dry_run": dry_run}
+        print_json(form)
+        return
+    for name in names:
+        click.echo(f"  - {one_line(name)}")
+    verb = "Would remove" if dry_run else "Removed"
+    click.echo(f"{verb} {count_text(found.files)} of {count_text(found.jobs, 'expired job')}, {size_text(found.size)}.")
+
+
 @command.command("serve")
 @with_place
+@source_option
+@template_option
 @listen_options(DEFAULT_PORT)
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it may be called by; repeatable.")
 @click.option("--concurrency", type=click.IntRange(0, 64), default=1, show_default=True, help="Reports at once.")
 @json_option
-def serve_command(place: Place, host: str, port: int, hosts: tuple[str, ...], concurrency: int, as_json: bool) -> None:
+def serve_command(
+    place: Place,
+    sources: tuple[str, ...],
+    template: str | None,
+    host: str,
+    port: int,
+    hosts: tuple[str, ...],
+    concurrency: int,
+    as_json: bool,
+) -> None:
     """Take wishes for reports by HTTP, and make them.
 
     \b
     Examples:
       penstock excel serve --db reports.db
+      penstock excel serve --db reports.db --source 'data/{project}'
       curl -i -H 'Content-Type: application/json' -d '{"idProject": "mlab_bodwassho_usa_3"}' \\
            http://127.0.0.1:8080/generate-report
       curl http://127.0.0.1:8080/jobs/job_mbzlks74_rfi5i0
 
-    GET /openapi.json describes it all. With --concurrency 0 the reports are left to `penstock excel worker`.
+    With --source, every report is of that data; {project} in it is the project that was asked for. Who asks cannot
+    choose another source. GET /openapi.json describes it all. With --concurrency 0 the reports are left to
+    `penstock excel worker`.
     """
     from penstock.systems.excel_reports.http import excel_api
     from penstock.web.server import serve
@@ -398,7 +522,7 @@ def serve_command(place: Place, host: str, port: int, hosts: tuple[str, ...], co
     if not is_loopback(host):
         click.echo(f"Warning: {host} can be reached from other machines, and nobody is asked who they are.", err=True)
     sockets = listen(host, port)  # before the file is made: a taken port leaves nothing behind
-    with place.open("made") as service:
+    with place.open("made", ReportData(sources, template)) as service:
 
         def ready(url: str) -> None:
             form = {"url": url, "db": place.target, "pid": os.getpid()}

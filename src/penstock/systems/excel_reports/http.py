@@ -193,7 +193,8 @@ def _worker_beside(service: ExcelReports, concurrency: int) -> AbstractAsyncCont
         thread = threading.Thread(target=worker.run, name="penstock-excel-worker", daemon=True)
         thread.start()
         try:
-            yield
+            with service.expired_files.removing():
+                yield
         finally:
             worker.stop("the server stops")
             await run_in_threadpool(thread.join)

@@ -23,7 +23,7 @@ from penstock.jobs.sources import (
 )
 from penstock.systems.excel_reports.records import MAIN, TASK, BadReport, Log, ReportJob, job_of
 from penstock.systems.excel_reports.store import ReportJobs
-from penstock.systems.schema_variants import SchemaVariant
+from penstock.systems.excel_reports.tables import variant_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _entry(log: Log) -> Entry:
 
 
 def report_source(db: Database, table: TableDescription, files: Files | None) -> JobSource | None:
-    if table.keys not in (("jobId", "recordId"), ("recordId",)) or table.indexes:
+    layout = variant_of(table.keys)
+    if layout is None or table.indexes:
         return None
-    layout: SchemaVariant = "safe" if table.keys == ("jobId", "recordId") else "compat"
     return ReportSource(ReportJobs(db, layout=layout, table=table.name))

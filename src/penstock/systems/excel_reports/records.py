@@ -58,6 +58,12 @@ def main_record_id(job_id: str) -> str | None:
     return None if found is None else f"job_{job_id}_{int(found.group(1), 36)}_{found.group(2)}"
 
 
+def made_at(job_id: str) -> float | None:
+    """When a job of our own was made, by its id; None for an id that is not of our making."""
+    found = _JOB.fullmatch(job_id)
+    return None if found is None else int(found.group(1), 36) / 1000
+
+
 def log_record_id(job_id: str, number: int, at: float) -> str:
     """A new id of a numbered record; the suffix keeps apart what two writers call by the same number."""
     moment = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d_%H_%M_%S")

@@ -7,10 +7,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,27 +30,44 @@ from penstock.jobs.context import JobContext
 from penstock.jobs.model.job import JobCancelled, JobNotFound, JobRequeued
 from penstock.leases import LeaseLost
 from penstock.retry import RetryPolicy
-from penstock.systems.excel_reports.options import ReportOptions, checked_options
-from penstock.systems.excel_reports.project import MadeUpProject, Row, Source
-from penstock.systems.excel_reports.records import IMAGES_END, STEPS, JobExists, ReportJob
+from penstock.systems.excel_reports.book.columns import Column, chart_templates, heading_of, inferred, sheet_columns
+from penstock.systems.excel_reports.book.pictures import Picture, fitted, stored
+from penstock.systems.excel_reports.book.profile import Profile
+from penstock.systems.excel_reports.book.row_order import sorted_rows
+from penstock.systems.excel_reports.book.template import SheetTemplate, Template
+from penstock.systems.excel_reports.book.totals import Statistics, pictures_note
+from penstock.systems.excel_reports.book.workbook import ReportBook, SheetPlan
+from penstock.systems.excel_reports.expired_files import ExpiredFiles
+from penstock.systems.excel_reports.options import JobOptions, checked_options
+from penstock.systems.excel_reports.records import IMAGES_END, STEPS, BadReport, JobExists, ReportJob
+from penstock.systems.excel_reports.sources.errors import SourceError, SourceMissing, SourceUnreachable
+from penstock.systems.excel_reports.sources.source import MOST_COLUMNS, Dataset, Row, Source, parse_source
 from penstock.systems.excel_reports.store import ReportJobs
-from penstock.systems.excel_reports.workbook import ReportBook, Statistics
 
 _LOG = logging.getLogger("penstock.excel_reports")
 
-RETRIES: Final = RetryPolicy(3, on=(TransportError, DynamoDBError, StoreUnreachable))
+RETRIES: Final = RetryPolicy(
+    3, on=(TransportError, DynamoDBError, StoreUnreachable, SourceUnreachable, ConnectionError, TimeoutError)
+)
 """What may pass is tried again; a report that cannot be made fails at once."""
+_FETCHED_PERCENT: Final = 45
+"""Before the workbook is begun. With two datasets, the second is fetched at 35."""
 _BATCHES: Final = 6
 """Images are told of so often."""
+
+
+OpenSource = Callable[[str, JobOptions], Source]
+"""The source of a project's report. If it has a `template`, its sheets look like that."""
 
 
 class ReportMaker:
     """Makes reports of a source's projects; `jobs` is where it tells how far it is."""
 
-    def __init__(self, jobs: ReportJobs, files: Files, source: Source | None = None) -> None:
+    def __init__(self, jobs: ReportJobs, files: Files, open_source: OpenSource, expired: ExpiredFiles) -> None:
         self._jobs = jobs
         self._files = files
-        self._source = source or MadeUpProject()
+        self._open_source = open_source
+        self._expired = expired
 
     def make(self, ctx: JobContext, id_project: str, options: dict[str, Any]) -> dict[str, Any]:
         """The task: the facts of the finished report. What it raises is in the job's records, too."""
@@ -54,7 +75,10 @@ class ReportMaker:
             job = self._begin(ctx, id_project, options)
             if job.status == "completed":
                 return dict(job.result or {})
-            return _Making(ctx, self._jobs, self._files, self._source, job).report()
+            self._expired.register(ctx.id)
+            found = _Making(ctx, self._jobs, self._files, self._open_source, job).report()
+            self._expired.remove_if_due()
+            return found
         except (LeaseLost, JobRequeued):
             raise  # another worker goes on
         except JobCancelled as cancelled:
@@ -93,72 +117,213 @@ def create_or_get(jobs: ReportJobs, job_id: str, id_project: str, options: dict[
         return jobs.get_job(job_id)
 
 
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """A dataset's rows, and what is in them."""
+
+    name: str
+    file: SavedFile
+    profile: Profile
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A sheet that is to be written."""
+
+    plan: SheetPlan
+    rows: _Fetched
+    sort: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Pictures:
+    """By their names, as cells have them."""
+
+    fitted: dict[str, Picture] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    """Why."""
+    shown: int = 0
+
+
 class _Making:
     """One attempt at one report."""
 
-    def __init__(self, ctx: JobContext, jobs: ReportJobs, files: Files, source: Source, job: ReportJob) -> None:
+    def __init__(
+        self, ctx: JobContext, jobs: ReportJobs, files: Files, open_source: OpenSource, job: ReportJob
+    ) -> None:
         self._ctx = ctx
         self._jobs = jobs
         self._files = files
-        self._source = source
         self._job = job
-        self._options: ReportOptions = checked_options(job.options)
+        self._options: JobOptions = checked_options(job.options)
+        self._source = open_source(job.id_project, self._options)
+        own = getattr(self._source, "template", None)
+        self._template: Template = self._options.template if own is None else own
 
     def report(self) -> dict[str, Any]:
-        project, options = self._job.id_project, self._options
         self._report_step("starting")
         self._report_step("initializing", attempt=self._ctx.attempt)
-        self._report_step("fetching-products")
-        products = self._step_file("products.jsonl", lambda: _lines(self._source.products(project, options)))
-        self._report_step("fetching-users")
-        users = self._step_file("users.jsonl", lambda: _lines(self._source.users(project, options)))
-        saved, statistics = self._workbook(products, users)
+        fetched = self._fetch()
+        saved, statistics = self._workbook(fetched)
         self._report_step("finalizing", fileSize=saved.size)
         return self._complete(saved, statistics)
 
-    def _workbook(self, products: SavedFile, users: SavedFile) -> tuple[SavedFile, dict[str, Any]]:
+    # ── fetching ─────────────────────────────────────────────────────────────────────────────────
+
+    def _fetch(self) -> list[_Fetched]:
+        """The rows of every dataset that has a sheet, as files. Those of an earlier attempt are not fetched again."""
+        names: list[str] | None = self._ctx.resume("datasets")
+        datasets: dict[str, Dataset] = {}
+        if names is None or any(self._ctx.resume(_rows_name(place)) is None for place in range(len(names))):
+            datasets = {one.name: one for one in self._chosen(self._source.datasets())}
+            if names is None:
+                names = list(datasets)
+                self._ctx.checkpoint("datasets", names)
+        found = []
+        for place, name in enumerate(names):
+            first = STEPS["fetching-products"]
+            part = (_FETCHED_PERCENT - first) * place / len(names)
+            self._report_step(f"fetching-{name}"[:_STEP_CHARACTERS], round(first + part, 1))
+            made = self._ctx.step(_rows_name(place), partial(self._save_rows, place, name, datasets))
+            found.append(_Fetched(name, SavedFile.parse(made["file"]), Profile.of_form(made["profile"])))
+        return found
+
+    def _chosen(self, datasets: Sequence[Dataset]) -> list[Dataset]:
+        """Those that the template has a sheet for; without one, all of them."""
+        if not self._template.sheets:
+            return list(datasets)
+        by_name = {one.name.casefold(): one for one in datasets}
+        wanted = dict.fromkeys(sheet.source.casefold() for sheet in self._template.sheets)
+        missing = [sheet.source for sheet in self._template.sheets if sheet.source.casefold() not in by_name]
+        if missing:
+            there = ", ".join(one.name for one in datasets) or "none"
+            raise BadReport([f"template: there is no dataset {name!r}; the source has {there}" for name in missing])
+        return [by_name[name] for name in wanted]
+
+    def _save_rows(self, place: int, name: str, datasets: Mapping[str, Dataset]) -> dict[str, Any]:
+        if name not in datasets:
+            raise SourceMissing(f"{name} was in the source when the report was begun, and is gone")
+        profile = Profile()
+        rows = self._watched(profile.counted(datasets[name].rows()), name)
+        saved = self._files.save(self._key(_rows_name(place)), _lines(rows))
+        return {"file": saved.form(), "profile": profile.form()}
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────
+
+    def _workbook(self, fetched: list[_Fetched]) -> tuple[SavedFile, dict[str, Any]]:
         found = self._ctx.resume("report")
         if found is not None:
             return SavedFile.parse(found["file"]), found["statistics"]
         self._report_step("generating-excel")
+        planned = self._plans(fetched)
         with tempfile.TemporaryDirectory(prefix="penstock-report-") as folder:
             path = Path(folder) / "report.xlsx"
-            statistics = self._write_workbook(path, products, users).form()
+            statistics = self._write_workbook(path, planned).form()
             self._report_step("uploading", fileSize=path.stat().st_size)
             with path.open("rb") as stream:
                 saved = self._files.save(self._key(self._file_name()), stream)
         self._ctx.checkpoint("report", {"file": saved.form(), "statistics": statistics})
         return saved, statistics
 
-    def _write_workbook(self, path: Path, products: SavedFile, users: SavedFile) -> Statistics:
-        options = self._options
-        book = ReportBook(options.title or self._job.id_project, by_category=options.by_category)
-        shown = min(options.images, options.products)
-        book.add_products(self._rows(products), shown)
-        book.add_users(self._rows(users))
-        for place, png in enumerate(self._images(products, shown)):
-            book.add_picture(place, png)
-        return book.save(path)
+    def _plans(self, fetched: list[_Fetched]) -> list[_Planned]:
+        by_name = {one.name.casefold(): one for one in fetched}
+        sheets = self._template.sheets or tuple(
+            SheetTemplate(name=heading_of(one.name)[:200] or "Sheet", dataset=one.name) for one in fetched
+        )
+        planned = []
+        for sheet in sheets:
+            rows = by_name[sheet.source.casefold()]
+            columns = sheet_columns(sheet, rows.profile, self._template.currency)
+            columns = columns or (Column("", "(no columns)"),)
+            charts = sheet.charts if sheet.charts is not None else chart_templates(columns, rows.profile)
+            there = {column.field for column in columns}
+            wanted = dict.fromkeys(field for chart in charts for field in (chart.by, chart.value))
+            beside = [inferred(one, rows.profile.columns[one]) for one in wanted if one in rows.profile.columns]
+            others = tuple(column for column in beside if column.field not in there)
+            plan = SheetPlan(sheet.name, columns, self._split(sheet, rows.profile), sheet.totals, charts, others)
+            planned.append(_Planned(plan, rows, sheet.sort))
+        return planned
 
-    def _images(self, products: SavedFile, count: int) -> Iterator[bytes]:
-        """The pictures of the first products; each is fetched once, whatever the number of attempts."""
-        self._report_step("downloading-images", images=count)
-        first, batch = STEPS["downloading-images"], max(1, -(-count // _BATCHES))
-        rows = self._rows(products)
-        for place in range(count):
-            yield self._image(next(rows)["image"])
-            done = place + 1
-            if done % batch == 0 or done == count:
-                progress = first + (IMAGES_END - first) * done / count
-                self._report_step("downloading-images", round(progress, 1), downloaded=done)
+    def _split(self, sheet: SheetTemplate, profile: Profile) -> str:
+        if sheet.split or not self._options.by_category:
+            return sheet.split
+        return next((name for name in profile.columns if name.casefold() == "category"), "")
 
-    def _image(self, name: str) -> bytes:
-        key = self._key(f"images/{name}")
+    def _write_workbook(self, path: Path, planned: list[_Planned]) -> Statistics:
+        pictures = self._pictures(planned)
+        title = self._options.title or self._template.title or self._job.id_project
+        book = ReportBook(path, title, subtitle=self._subtitle(), made_at=self._job.created_at)
+        for one in planned:
+            book.add_sheet(one.plan, self._sorted(one), pictures.fitted, self._options.images)
+            shows = any(column.kind == "picture" for column in one.plan.columns)
+            if shows and self._options.source and one.rows.profile.rows > self._options.images:
+                book.note(f"{one.plan.name}: only the first {self._options.images:,} rows show their pictures.")
+            if one.rows.profile.left_out:
+                book.note(f"{one.plan.name}: columns beyond the first {MOST_COLUMNS} are left out.")
+        book.statistics.images = pictures.shown
+        book.statistics.missing_images = len(pictures.missing)
+        if pictures.missing:
+            book.note(pictures_note(pictures.missing, len(pictures.fitted) + len(pictures.missing)))
+        return book.save()
+
+    def _subtitle(self) -> str:
+        made = f"{self._job.id_project}  ·  {utc_text(self._job.created_at)[:16].replace('T', ' ')} UTC"
+        sources = ", ".join(parse_source(text).shown for text in self._options.source)
+        return f"{made}  ·  {sources}" if sources else made
+
+    def _sorted(self, one: _Planned) -> Iterator[Row]:
+        rows = self._rows(one.rows.file)
+        if not one.sort:
+            return rows
+        columns = {column.field: column for column in one.plan.columns}
+
+        def value_of(row: Row, field: str) -> Any:
+            column = columns.get(field)
+            return row.get(field) if column is None else column.value(row.get(field))
+
+        return sorted_rows(rows, one.sort, value_of)
+
+    # ── pictures ─────────────────────────────────────────────────────────────────────────────────
+
+    def _pictures(self, planned: list[_Planned]) -> _Pictures:
+        """The pictures of the first rows of each sheet; each is fetched once, whatever the number of attempts."""
+        found = _Pictures()
+        cells = [name for one in planned for name in self._picture_names(one)]
+        names = list(dict.fromkeys(cells))
+        self._report_step("downloading-images", images=len(cells))
+        first, batch = STEPS["downloading-images"], max(1, -(-len(names) // _BATCHES))
+        for done, name in enumerate(names, start=1):
+            try:
+                found.fitted[name] = self._picture(name)
+            except SourceError as error:
+                found.missing[name] = str(error).removeprefix(name).lstrip(": ")
+            if done % batch == 0 or done == len(names):
+                progress = first + (IMAGES_END - first) * done / len(names)
+                self._report_step("downloading-images", round(progress, 1), downloaded=len(found.fitted))
+        found.shown = sum(name in found.fitted for name in cells)
+        return found
+
+    def _picture_names(self, one: _Planned) -> Iterator[str]:
+        fields = [column.field for column in one.plan.columns if column.kind == "picture"]
+        if not fields or not self._options.images:
+            return
+        for row in islice(self._sorted(one), self._options.images):
+            yield from (str(row[field]) for field in fields if row.get(field))
+
+    def _picture(self, name: str) -> Picture:
+        key = self._key(f"images/{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:32]}")
         if self._files.exists(key):
-            return self._files.read(key)
-        png = self._source.image(self._job.id_project, name)
-        self._files.save(key, png)
-        return png
+            return stored(self._files.read(key))
+        picture = fitted(self._fetched_picture(name))
+        self._files.save(key, picture.data)
+        return picture
+
+    def _fetched_picture(self, name: str) -> bytes:
+        """A host that does not answer is asked again once: the report is not made anew for a picture."""
+        try:
+            return self._source.picture(name)
+        except SourceUnreachable:
+            return self._source.picture(name)
 
     def _complete(self, saved: SavedFile, statistics: dict[str, Any]) -> dict[str, Any]:
         seconds = int(min(self._jobs.ttl_seconds, LONGEST_URL_SECONDS))
@@ -180,30 +345,34 @@ class _Making:
         self._ctx.progress(percent, step)  # first: it raises where another worker has the job
         self._jobs.update_job_progress(self._ctx.id, percent, step, token=self._ctx.job.token, **fields)
 
-    def _step_file(self, name: str, lines: Callable[[], Iterator[bytes]]) -> SavedFile:
-        """The file of a step, made by this attempt or by an earlier one (1)."""
-        key = self._key(name)
-        return SavedFile.parse(self._ctx.step(name, lambda: self._files.save(key, lines()).form()))
-
     def _rows(self, file: SavedFile) -> Iterator[Row]:
         with self._files.open(file.key, expect=file) as stream:
-            for number, line in enumerate(stream, start=1):
-                if number % _ROWS_BETWEEN_LOOKS == 0:
-                    self._ctx.log(f"{file.key}: {number:,} rows")  # raises where this attempt should stop
-                yield orjson.loads(line)
+            yield from self._watched((orjson.loads(line) for line in stream), file.key)
+
+    def _watched(self, rows: Iterable[Row], what: str) -> Iterator[Row]:
+        for number, row in enumerate(rows, start=1):
+            if number % _ROWS_BETWEEN_LOOKS == 0:
+                self._ctx.log(f"{what}: {number:,} rows")  # raises where this attempt should stop
+            yield row
 
     def _key(self, name: str) -> str:
         return f"{self._ctx.id}/{name}"
 
     def _file_name(self) -> str:
-        project = re.sub(r"[^A-Za-z0-9._-]+", "_", self._job.id_project).strip("._")[:_NAME_CHARACTERS]
+        project = re.sub(r"[^\w.-]+", "_", self._job.id_project).strip("._")[:_NAME_CHARACTERS]
         return f"{project or 'report'}_{utc_text(self._job.created_at)[:10]}.xlsx"
 
 
 _NAME_CHARACTERS: Final = 100
+_STEP_CHARACTERS: Final = 100
 _ROWS_BETWEEN_LOOKS: Final = 5_000
 """Of a large report: a few seconds' work."""
 
 
-def _lines(rows: Iterator[Row]) -> Iterator[bytes]:
-    return (orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+def _lines(rows: Iterable[Row]) -> Iterator[bytes]:
+    return (orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+
+
+def _rows_name(place: int) -> str:
+    """Of a dataset's file and checkpoint: its own name may be anything."""
+    return f"rows-{place + 1}.jsonl"

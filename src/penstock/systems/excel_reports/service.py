@@ -6,7 +6,7 @@ the same id, in a table beside it: leases, takeovers and checkpoints are there. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -21,11 +21,15 @@ from penstock.jobs.context import JobContext
 from penstock.jobs.model.job import Job, JobNotFound, NewJob
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.worker.worker import Worker
-from penstock.systems.excel_reports.options import ReportOptions, checked_options
-from penstock.systems.excel_reports.project import Source
+from penstock.systems.excel_reports.book.template import DEFAULT, Template
+from penstock.systems.excel_reports.expired_files import ExpiredFiles
+from penstock.systems.excel_reports.options import MOST_IMAGES, JobOptions, ReportOptions, checked_options
 from penstock.systems.excel_reports.records import TASK, JobWithLogs, ReportJob, Settings, new_job_id
-from penstock.systems.excel_reports.report import RETRIES, ReportMaker, create_or_get
-from penstock.systems.excel_reports.store import ReportJobs
+from penstock.systems.excel_reports.report import RETRIES, OpenSource, ReportMaker, create_or_get
+from penstock.systems.excel_reports.sources.made_up import MadeUpProject
+from penstock.systems.excel_reports.sources.places import CheckedSource, open_sources
+from penstock.systems.excel_reports.sources.source import Source
+from penstock.systems.excel_reports.store import ReportJobs, detect_layout
 from penstock.systems.schema_variants import SchemaVariant
 
 DEFAULT_LEASE_SECONDS: Final = 30.0
@@ -39,16 +43,27 @@ class ExcelReports:
         db: Database,
         files: Files,
         *,
-        layout: SchemaVariant = "safe",
+        layout: SchemaVariant | None = None,
         settings: Settings | None = None,
-        source: Source | None = None,
+        sources: Sequence[str] = (),
+        template: Template | None = None,
+        source: OpenSource = MadeUpProject,
         clock: Clock | None = None,
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
         work: str | None = None,
     ) -> None:
-        """`work` is the table of the work on the reports, `{table}-work` unless it is named."""
+        """Raises BadReport for a table of another layout; without one, the table's own is detected.
+
+        New jobs have the `sources` (such as "data/" or "reports:orders") and the `template`. A Python function is
+        called only if it is one of the `sources`. `source` opens the source of jobs that have none. `work` is the table
+        of the work on the reports, `{table}-work` unless it is named.
+        """
         settings = settings or Settings()
         self.files = files
+        self.sources = tuple(sources)
+        self.template = template or DEFAULT
+        self._open_own = source
+        layout = detect_layout(db, settings.table, layout)
         self.jobs = ReportJobs(db, layout=layout, table=settings.table, ttl_hours=settings.ttl_hours, clock=clock)
         self.app = App(
             db,
@@ -58,7 +73,8 @@ class ExcelReports:
             clock=clock,
         )
         self._workers: WeakSet[Worker] = WeakSet()
-        maker = ReportMaker(self.jobs, files, source)
+        self.expired_files = ExpiredFiles(self.jobs, files)
+        maker = ReportMaker(self.jobs, files, self._open_source, self.expired_files)
 
         @self.app.task(TASK, retries=RETRIES, lease_seconds=lease_seconds)
         def excel_report(ctx: JobContext, id_project: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -74,8 +90,10 @@ class ExcelReports:
     # ── asking ───────────────────────────────────────────────────────────────────────────────────
 
     def generate(self, id_project: str, options: Mapping[str, Any] | ReportOptions | None = None) -> ReportJob:
-        """A job for a report; a worker will make it. Raises BadReport with all that is wrong."""
-        checked = options if isinstance(options, ReportOptions) else checked_options(options)
+        """A job for a report; a worker will make it. Raises BadReport with all that is wrong, and makes no job then."""
+        checked = self._checked(options)
+        if checked.source:
+            self._open_sources(id_project, checked).check()
         job_id = new_job_id(self.jobs.clock.now())
         form = checked.form()
         # The record first, so that a project's bad name is refused; a worker makes it anew where it is missing.
@@ -89,6 +107,25 @@ class ExcelReports:
             raise
         self._wake()
         return job
+
+    def _checked(self, options: Mapping[str, Any] | ReportOptions | None) -> JobOptions:
+        if isinstance(options, ReportOptions):
+            form = options.model_dump(by_alias=True, exclude_unset=True)
+        else:
+            form = dict(options or {})
+        if self.sources:
+            form.setdefault("source", list(self.sources))
+        if form.get("source"):
+            form.setdefault("images", MOST_IMAGES)  # all that a sheet may have
+            form.setdefault("template", self.template.form())
+        return checked_options(form)
+
+    def _open_source(self, id_project: str, options: JobOptions) -> Source:
+        return self._open_sources(id_project, options) if options.source else self._open_own(id_project, options)
+
+    def _open_sources(self, id_project: str, options: JobOptions) -> CheckedSource:
+        hosts = options.template.picture_hosts
+        return open_sources(options.source, id_project, self.jobs.db, allowed=self.sources, picture_hosts=hosts)
 
     def retry(self, job_id: str) -> ReportJob:
         """Another attempt at a report that failed: what it had made is reused. Raises BadTransition, JobNotFound."""
@@ -113,6 +150,7 @@ class ExcelReports:
 
     def worker(self, **options: Any) -> Worker:
         """One that makes reports, in this process; `options` are a Worker's."""
+        self.expired_files.remove_if_due()
         worker = Worker(self.app, **options)
         self._workers.add(worker)
         return worker

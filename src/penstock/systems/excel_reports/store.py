@@ -23,7 +23,7 @@ from penstock.client.database import Database
 from penstock.client.items.expressions import Condition, F
 from penstock.client.items.failures import ConditionFailed, TransactionFailed
 from penstock.clock import Clock, SystemClock, utc_text
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.leases import LeaseLost
 from penstock.optimistic import Conflict, Contention
 from penstock.retry import message_of
@@ -48,7 +48,7 @@ from penstock.systems.excel_reports.records import (
     state_of,
     with_logs,
 )
-from penstock.systems.excel_reports.tables import JOBS, tables
+from penstock.systems.excel_reports.tables import JOBS, tables, variant_of
 from penstock.systems.excel_reports.transitions import MESSAGE_CHARACTERS, Change, Changed, category_of, duration_text
 from penstock.systems.schema_variants import SchemaVariant
 from penstock.tables.apply.apply import ensure_tables
@@ -56,6 +56,27 @@ from penstock.tables.apply.apply import ensure_tables
 _LOG = logging.getLogger("penstock.excel_reports")
 _PROJECT_CHARACTERS: Final = 200
 _CONTENDED: Final = frozenset({"ConditionalCheckFailed", "TransactionConflict"})
+
+
+def detect_layout(db: Database, table: str, wanted: SchemaVariant | None = None) -> SchemaVariant:
+    """The layout of the table that is there; the wanted one, or safe, where there is none yet.
+
+    Raises BadReport for a table of another layout than the wanted one, or of none: nothing is written into it then.
+    """
+    try:
+        described = db.execute("DescribeTable", {"TableName": table})["Table"]
+    except ResourceNotFoundException:
+        return wanted or "safe"
+    ranked = sorted(described["KeySchema"], key=lambda one: str(one["KeyType"]))  # HASH before RANGE
+    keys = [one["AttributeName"] for one in ranked]
+    found = variant_of(keys)
+    if found is None:
+        raise BadReport(
+            [f"{table} is no table of report jobs: its key is {', '.join(keys)}. Name another one (--table)."]
+        )
+    if wanted is not None and found != wanted:
+        raise BadReport([f"{table} has the layout {found}, not {wanted}. Leave --layout out: it is detected."])
+    return found
 
 
 class ReportJobs:
@@ -243,6 +264,12 @@ class ReportJobs:
 
     def _is_kept(self, item: Mapping[str, Any]) -> bool:
         return "ttl" not in item or item["ttl"] > self.clock.now()
+
+    def is_expired(self, job_id: str) -> bool:
+        """Whether one of our own jobs is gone, or will be in a moment: one read by its key, in either layout."""
+        record_id = main_record_id(job_id)
+        item = self._table.get(self._key(job_id, record_id), consistent=True) if record_id else None
+        return item is None or not self._is_kept(item)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 

@@ -6,6 +6,8 @@ records can only be found by reading the whole table; with `jobId` before it (sa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.systems.schema_variants import SchemaVariant, check_variant
 from penstock.tables.definitions.definition import Table
 
@@ -17,3 +19,8 @@ def tables(layout: SchemaVariant = "safe", *, jobs: str = JOBS, ttl: bool = True
     check_variant(layout)
     key = ("jobId:S", "recordId:S") if layout == "safe" else ("recordId:S",)
     return (Table(jobs, key, ttl="ttl" if ttl else None),)
+
+
+def variant_of(keys: Sequence[str]) -> SchemaVariant | None:
+    """The layout whose table has these keys; None for a table that is none of ours."""
+    return {("jobId", "recordId"): "safe", ("recordId",): "compat"}.get(tuple(keys))  # type: ignore[return-value]

@@ -18,8 +18,8 @@ from typing import Any, Final
 import orjson
 
 from penstock.client.items.values import InvalidValue
-from penstock.errors import AccessDeniedException, CredentialsMissing, TimedOut, ValidationException
-from penstock.files.errors import FileChanged, FileMissing, NotAllowed, StoreMissing
+from penstock.errors import AccessDeniedException, CredentialsMissing, TimedOut, TransportError, ValidationException
+from penstock.files.errors import FileChanged, FileMissing, NotAllowed, StoreMissing, StoreUnreachable
 from penstock.jobs.model.job import checked_progress
 from penstock.jobs.model.state import BadTransition, State, target
 from penstock.stored_text import cut
@@ -37,13 +37,18 @@ from penstock.systems.excel_reports.records import (
     state_of,
     status_of,
 )
+from penstock.systems.excel_reports.sources.errors import BadData, SourceMissing, SourceRefused, SourceUnreachable
 
 # The first that fits: BadReport is a ValueError too.
 _CATEGORIES: Final[tuple[tuple[Category, tuple[type[BaseException], ...]], ...]] = (
-    ("file_not_found", (FileNotFoundError, FileMissing, StoreMissing)),
-    ("access_denied", (PermissionError, NotAllowed, AccessDeniedException, CredentialsMissing)),
-    ("timeout", (TimeoutError, TimedOut)),
-    ("data_format", (FileChanged, json.JSONDecodeError, orjson.JSONDecodeError, UnicodeError, zipfile.BadZipFile)),
+    ("file_not_found", (FileNotFoundError, FileMissing, StoreMissing, SourceMissing)),
+    ("access_denied", (PermissionError, NotAllowed, AccessDeniedException, CredentialsMissing, SourceRefused)),
+    # It did not answer in time, or not at all: the same next step, to try again later.
+    ("timeout", (TimeoutError, TimedOut, ConnectionError, TransportError, StoreUnreachable, SourceUnreachable)),
+    (
+        "data_format",
+        (FileChanged, json.JSONDecodeError, orjson.JSONDecodeError, UnicodeError, zipfile.BadZipFile, BadData),
+    ),
     ("validation", (BadReport, InvalidValue, ValidationException)),
 )
 

@@ -1,4 +1,4 @@
-"""Where products and users come from. The source that ships makes a project up: the same one for the same name.
+"""The source that ships makes a project up: the same one for the same name.
 
 Texts that a spreadsheet could take for formulas are among them, as they are in any real list.
 """
@@ -9,47 +9,62 @@ import hashlib
 import random
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Final
 
+from penstock.systems.excel_reports.book.template import ChartTemplate, ColumnTemplate, SheetTemplate, Template
 from penstock.systems.excel_reports.options import ReportOptions
-
-Row = dict[str, Any]
-
-
-class Source(Protocol):
-    """A project's data. Rows are JSON; a product's `image` names its picture."""
-
-    def products(self, id_project: str, options: ReportOptions) -> Iterator[Row]: ...
-    def users(self, id_project: str, options: ReportOptions) -> Iterator[Row]: ...
-    def image(self, id_project: str, name: str) -> bytes: ...
+from penstock.systems.excel_reports.sources.source import Dataset, Row
 
 
 class MadeUpProject:
     """Any project's name will do."""
 
-    def products(self, id_project: str, options: ReportOptions) -> Iterator[Row]:
-        chance = random.Random(f"{id_project}/{options.seed}/products")
-        for number in range(1, options.products + 1):
+    def __init__(self, id_project: str, options: ReportOptions) -> None:
+        self._id_project = id_project
+        self._options = options
+
+    @property
+    def template(self) -> Template:
+        """As the report of a project has always looked."""
+        split = "category" if self._options.by_category else ""
+        pictures = (_PICTURE,) if self._options.images and self._options.products else ()
+        products = SheetTemplate(
+            name="Products", dataset="products", columns=(*pictures, *_PRODUCTS), split=split, charts=_PRODUCT_CHARTS
+        )
+        return Template(
+            sheets=(products, SheetTemplate(name="Users", dataset="users", columns=_USERS, charts=_USER_CHARTS))
+        )
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [Dataset("products", self.products), Dataset("users", self.users)]
+
+    def products(self) -> Iterator[Row]:
+        chance = random.Random(f"{self._id_project}/{self._options.seed}/products")
+        for number in range(1, self._options.products + 1):
             kind, category = chance.choice(_KINDS)
             scent, size = chance.choice(_SCENTS), chance.choice(_SIZES)
+            sku = f"{category[:2].upper()}-{chance.randrange(10_000, 99_999)}"
+            price = round(chance.uniform(1.5, 40), 2)
+            stock = int(chance.paretovariate(1.1) * 20) % 5_000
             yield {
+                "image": f"{category[:2].lower()}-{scent.lower()}.png",
                 "productId": f"p{number:06d}",
-                "sku": f"{category[:2].upper()}-{chance.randrange(10_000, 99_999)}",
+                "sku": sku,
                 "name": f"{scent} {kind} {size} ml",
                 "category": category,
-                "price": round(chance.uniform(1.5, 40), 2),
-                "stock": int(chance.paretovariate(1.1) * 20) % 5_000,
+                "price": price,
+                "stock": stock,
+                "value": round(price * stock, 2),
                 "rating": round(min(5.0, chance.gauss(3.9, 0.6)), 1),
                 "launchedAt": _day(chance),
                 "note": chance.choice(_NOTES),
-                "image": f"{category[:2].lower()}-{scent.lower()}.png",
             }
 
-    def users(self, id_project: str, options: ReportOptions) -> Iterator[Row]:
-        chance = random.Random(f"{id_project}/{options.seed}/users")
-        for number in range(1, options.users + 1):
+    def users(self) -> Iterator[Row]:
+        chance = random.Random(f"{self._id_project}/{self._options.seed}/users")
+        for number in range(1, self._options.users + 1):
             first, last = chance.choice(_FIRST_NAMES), chance.choice(_LAST_NAMES)
             joined = _day(chance)
             yield {
@@ -64,8 +79,43 @@ class MadeUpProject:
                 "isActive": chance.random() < 0.8,
             }
 
-    def image(self, id_project: str, name: str) -> bytes:
-        return paint(f"{id_project}/{name}")
+    def picture(self, name: str) -> bytes:
+        return paint(f"{self._id_project}/{name}")
+
+
+_PICTURE: Final = ColumnTemplate(field="image", heading="Picture", format="picture")
+_PRODUCTS: Final = (
+    ColumnTemplate(field="productId", heading="Product", format="text", width=11),
+    ColumnTemplate(field="sku", heading="SKU", format="text", width=11),
+    ColumnTemplate(field="name", heading="Name", format="text", width=30),
+    ColumnTemplate(field="category", heading="Category", format="text", width=19),
+    ColumnTemplate(field="price", heading="Price (€)", format="money", width=11, total="average"),
+    ColumnTemplate(
+        field="stock", heading="Stock", format="whole", width=10, total="sum", highlight="bar", statistic="totalStock"
+    ),
+    ColumnTemplate(field="value", heading="Value (€)", format="money", width=14, total="sum", statistic="stockValue"),
+    ColumnTemplate(field="rating", heading="Rating", format="0.0", width=9, total="average", highlight="scale"),
+    ColumnTemplate(field="launchedAt", heading="Launched", format="date", width=12),
+    ColumnTemplate(field="note", heading="Note", format="text", width=32),
+)
+_USERS: Final = (
+    ColumnTemplate(field="userId", heading="User", format="text", width=11),
+    ColumnTemplate(field="name", heading="Name", format="text", width=22),
+    ColumnTemplate(field="email", heading="E-mail", format="text", width=34),
+    ColumnTemplate(field="role", heading="Role", format="text", width=11),
+    ColumnTemplate(field="country", heading="Country", format="text", width=10),
+    ColumnTemplate(field="joinedAt", heading="Joined", format="date", width=12),
+    ColumnTemplate(field="lastSeenAt", heading="Last seen", format="time", width=17),
+    ColumnTemplate(field="reviews", heading="Reviews", format="whole", width=10, total="sum", highlight="bar"),
+    ColumnTemplate(
+        field="isActive", heading="Active", format="yes-no", width=9, total="count", statistic="activeUsers"
+    ),
+)
+_PRODUCT_CHARTS: Final = (
+    ChartTemplate(by="category", value="value", title="Stock value by category (€)"),
+    ChartTemplate(by="launchedAt", title="Products by their launch"),
+)
+_USER_CHARTS: Final = (ChartTemplate(by="country", title="Users by country"),)
 
 
 def _day(chance: random.Random) -> str:
@@ -145,11 +195,3 @@ def _png(pixels: bytes) -> bytes:
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def size_of(png: bytes) -> tuple[int, int]:
-    """Width and height. Raises ValueError for what is no PNG."""
-    if not png.startswith(_SIGNATURE) or len(png) < 24:
-        raise ValueError("it is no PNG")
-    width, height = struct.unpack(">II", png[16:24])
-    return width, height

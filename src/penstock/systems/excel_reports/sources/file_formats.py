@@ -1,0 +1,185 @@
+"""CSV and JSON as rows, as other people's programs write them.
+
+1. A CSV file's encoding (UTF-8, UTF-16, else Windows-1252) and its delimiter are detected. Its first row has the names.
+2. Every row has all the columns that it can have: short rows end with empty cells, long ones get further columns.
+3. JSON is a list of objects, or an object that has such lists: then each list is a dataset. `.jsonl` is a row a line.
+4. An object in a row becomes columns such as `address.city`; a list of plain values becomes one text.
+5. What cannot be read is BadData, with its line.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from penstock.systems.excel_reports.sources.errors import BadData
+from penstock.systems.excel_reports.sources.source import MOST_COLUMNS, Row, distinct_names
+
+JSON_BYTES: Final = 64 * 1024 * 1024
+"""Of a JSON document, which is read whole. JSON Lines and CSV are read row by row, and have no such limit."""
+_HEAD_BYTES: Final = 64 * 1024
+_SNIFFED_ROWS: Final = 30
+_DELIMITERS: Final = ",;\t|"
+_DEPTH: Final = 3
+_GENERIC: Final = frozenset({"items", "data", "results", "rows", "records", "value", "values", "list", "content"})
+"""Names of lists that say nothing: then the file's own name is better."""
+
+
+# ── CSV ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def csv_rows(path: Path) -> Iterator[Row]:
+    """The rows of a CSV file, one at a time (1, 2)."""
+    encoding = _encoding(path)
+    with path.open(encoding=encoding, errors="replace", newline="") as file:
+        head = file.read(_HEAD_BYTES)
+        file.seek(0)
+        hint = head[:6].lower()
+        if hint.startswith("sep=") and len(hint) > 4:  # what Excel writes before the names
+            delimiter = hint[4]
+            file.readline()
+        else:
+            delimiter = _delimiter(head)
+        yield from _csv_rows(path.name, csv.reader(file, delimiter=delimiter))
+
+
+def _csv_rows(name: str, reader: Any) -> Iterator[Row]:
+    names: list[str] = []
+    try:
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue  # an empty line
+            if not names:
+                names = _header(cells)
+                continue
+            while len(cells) > len(names):
+                names = distinct_names([*names, f"Column {len(names) + 1}"])[:MOST_COLUMNS]
+                if len(names) == MOST_COLUMNS:
+                    break
+            yield dict(zip(names, [*cells, *[""] * (len(names) - len(cells))], strict=False))
+    except csv.Error as error:
+        raise BadData(f"{name}, line {reader.line_num}: {error}. Is a quotation mark open before it?") from error
+
+
+def _header(cells: Sequence[str]) -> list[str]:
+    given = [" ".join(cell.split()) or f"Column {place}" for place, cell in enumerate(cells, start=1)]
+    return distinct_names(given[:MOST_COLUMNS])
+
+
+def _encoding(path: Path) -> str:
+    """By the byte order mark; else UTF-8 if all of the file is, else Windows-1252."""
+    with path.open("rb") as file:
+        head = file.read(4)
+        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return "utf-16"
+        if head.startswith(codecs.BOM_UTF8):
+            return "utf-8-sig"
+        file.seek(0)
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            while block := file.read(1024 * 1024):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return "cp1252"
+    return "utf-8"
+
+
+def _delimiter(head: str) -> str:
+    """The one that cuts the first rows most evenly into more than one cell."""
+    best, most = ",", 0.0
+    for delimiter in _DELIMITERS:
+        widths: list[int] = []
+        try:
+            for cells in csv.reader(io.StringIO(head), delimiter=delimiter):
+                if cells:
+                    widths.append(len(cells))
+                if len(widths) == _SNIFFED_ROWS:
+                    break
+        except csv.Error:
+            continue
+        if not widths or widths[0] < 2:  # the names are cut, too
+            continue
+        width, times = Counter(widths).most_common(1)[0]
+        score = times / len(widths) * min(width, 20) if width > 1 else 0
+        if score > most:
+            best, most = delimiter, score
+    return best
+
+
+# ── JSON ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def json_datasets(name: str, data: bytes) -> list[tuple[str, list[Row]]]:
+    """The datasets of a JSON document with their rows; `name` is that of one which has none of its own (3)."""
+    if len(data) > JSON_BYTES:
+        raise BadData(f"{name} has more than {JSON_BYTES // 1024**2} MB. Write it as JSON Lines (.jsonl) or CSV.")
+    try:
+        found = orjson.loads(data.removeprefix(codecs.BOM_UTF8))
+    except orjson.JSONDecodeError as error:
+        raise BadData(f"{name} is no JSON: {error}") from error
+    if isinstance(found, Mapping):
+        lists = {key: value for key, value in found.items() if _is_rows(value)}
+        if len(lists) == 1 and next(iter(lists)).casefold() in _GENERIC:
+            return [(name, rows_of(next(iter(lists.values()))))]
+        return [(key, rows_of(value)) for key, value in lists.items()] or [(name, rows_of([found]))]
+    return [(name, rows_of(found if isinstance(found, list) else [found]))]
+
+
+def _is_rows(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, Mapping) for one in value)
+
+
+def json_lines(path: Path) -> Iterator[Row]:
+    """The rows of a JSON Lines file, one at a time."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                yield flat_row(orjson.loads(line.removeprefix(codecs.BOM_UTF8)))
+            except orjson.JSONDecodeError as error:
+                raise BadData(f"{path.name}, line {number} is no JSON: {error}") from error
+
+
+def rows_of(values: Iterable[object]) -> list[Row]:
+    return [flat_row(value) for value in values]
+
+
+def flat_row(value: object) -> Row:
+    """A row whose cells are text, numbers, true, false or nothing (4)."""
+    if not isinstance(value, Mapping):
+        return {"value": _cell(value)}
+    found: Row = {}
+    _flatten(value, "", found, _DEPTH)
+    return found
+
+
+def _flatten(value: Mapping[Any, Any], before: str, into: Row, depth: int) -> None:
+    for key, one in value.items():
+        if isinstance(one, Mapping) and one and depth > 1:
+            _flatten(one, f"{before}{key}.", into, depth - 1)
+        elif len(into) < MOST_COLUMNS:
+            into[f"{before}{key}"] = _cell(one)
+
+
+def _cell(value: object) -> Any:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, list | tuple | set | frozenset):
+        plain = sorted(value, key=str) if isinstance(value, set | frozenset) else value
+        if not any(isinstance(one, Mapping | list | tuple) for one in plain):
+            return ", ".join("" if one is None else str(one) for one in plain)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"({len(bytes(value)):,} bytes)"
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode().strip('"')
+    except orjson.JSONEncodeError:
+        return str(value)
