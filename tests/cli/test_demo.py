@@ -89,7 +89,7 @@ def test_a_system_of_ours_is_shown_whole(tmp_path: Path) -> None:
     result = run("--only", "construction-expenses", "--keep", str(tmp_path / "demo"))
     assert result.exit_code == 0, result.output
     with connect(tmp_path / "demo" / "demo.db") as db:
-        assert len(db.execute("ListTables")["TableNames"]) == 13
+        assert len(db.execute("ListTables")["TableNames"]) == 14, "with that of the jobs that handle webhooks"
 
 
 def test_there_are_five_each_with_what_it_shows() -> None:
