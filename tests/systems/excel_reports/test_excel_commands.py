@@ -87,7 +87,7 @@ def test_a_failed_report_is_exit_code_3(folder: Path) -> None:
 
 
 def test_every_command_has_help_with_an_example() -> None:
-    for command in ("generate", "list", "logs", "retry", "serve", "status", "worker"):
+    for command in ("cleanup", "generate", "list", "logs", "retry", "serve", "status", "worker"):
         assert f"penstock excel {command}" in run(command, "--help").output
     assert "penstock excel generate" in run("--help").output
 
