@@ -41,7 +41,6 @@ def test_the_engine_of_this_process_offers_everything():
             delayed_streams=False,
             has_engine=True,
             tells_changes=True,
-            takes_encoded_items=True,
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,8 +13,6 @@ from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.engine.items import usual_puts
 from penstock.errors import ConditionalCheckFailedException, DynamoDBError
-from penstock.wire.encoded_item import EncodedItem
-from penstock.wire.values import check_item
 
 NAMES = ("pk", "sk", "color", "place", "ttl", "other", "more", "size", "kind")
 LONG = "x" * 1100
@@ -180,46 +177,6 @@ def test_a_put_does_the_same_in_one_pass_and_on_the_full_path(
             expected = outcome(full, request)
         assert outcome(usual, request) == expected
     assert rows(usual) == rows(full)
-
-
-def encoded(request: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
-    """The same put, of an item that its maker has checked and encoded."""
-    item, size = check_item(request["Item"])
-    keys = {name: value for name, value in item.items() if name in names}
-    return {**request, "Item": EncodedItem(orjson.dumps(item), size, keys, names)}
-
-
-right_items = st.fixed_dictionaries(
-    {"pk": usual_values, "sk": st.one_of(usual_values, st.just({"S": LONG}))},
-    optional={
-        **dict.fromkeys(NAMES[2:], usual_values),
-        "color": st.sampled_from([{"S": "a"}, {"S": "b"}, {"N": "1"}, {"S": ""}]),
-        "ttl": st.sampled_from([{"N": "1700000500"}, {"N": "1700000900"}]),
-        "more": st.sampled_from([{"N": "007"}, {"SS": ["b", "a"]}, {"L": [{"S": "é"}]}, {"S": "x" * 500_000}]),
-    },
-)
-some_names = st.sampled_from([frozenset(NAMES), frozenset(NAMES[:5]), frozenset(NAMES[:3]), frozenset()])
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(right_items, conditions, some_names), min_size=1, max_size=6))
-def test_a_put_of_an_encoded_item_does_what_that_of_the_item_does(both: tuple[Engine, Engine], some: list[Any]) -> None:
-    usual, full = both
-    for item, condition, names in some:
-        request = {"TableName": "things", "Item": item, **condition}
-        assert outcome(usual, encoded(request, names)) == outcome(full, request)
-    assert rows(usual) == rows(full)
-
-
-def test_an_encoded_item_is_put_where_somebody_follows_the_changes() -> None:
-    followed = {**TABLE, "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}}
-    with Engine(clock=ManualClock()) as made:
-        made.execute("CreateTable", followed)
-        item = {"pk": {"S": "p"}, "sk": {"S": "s"}, "color": {"S": "a"}}
-        request = {"TableName": "things", "Item": item}
-        made.execute("PutItem", encoded(request, frozenset(NAMES)))
-        key = {"pk": {"S": "p"}, "sk": {"S": "s"}}
-        assert made.execute("GetItem", {"TableName": "things", "Key": key})["Item"] == item
 
 
 @pytest.mark.parametrize("old_color", [None, "a", "b"])

@@ -18,7 +18,6 @@ from penstock.jobs.model.job import Checkpoint, Entry, Event, Job, JobError, Job
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
 from penstock.leases import Lease
-from penstock.wire.values import check_item
 
 LAYOUT = CollectionLayout()
 
@@ -93,41 +92,6 @@ def test_a_job_comes_back_from_its_item_as_it_was(job: Job) -> None:
     item = LAYOUT.main(job)
     assert LAYOUT.job(item) == job
     assert LAYOUT.main(LAYOUT.job(item)) == item
-
-
-@given(jobs())
-@settings(max_examples=60)
-def test_an_encoded_record_is_the_item_checked_and_measured(job: Job) -> None:
-    encoded = LAYOUT.encoded_main(job, "write-1")
-    if job.others:
-        assert encoded is None
-        return
-    assert encoded is not None
-    item, size = check_item({**LAYOUT.main(job), "write": {"S": "write-1"}})
-    assert (encoded.decode(), encoded.size) == (item, size)
-    assert encoded.keys == {name: value for name, value in item.items() if name in encoded.names}
-
-
-@pytest.mark.parametrize("job_id", ['job"1', "job\\1", "jöb_1", "job-1", "1"])
-def test_a_record_whose_id_might_be_escaped_is_not_encoded(store: JobStore, job_id: str) -> None:
-    job = made(store)
-    assert LAYOUT.encoded_main(job, "write-1") is not None
-    assert LAYOUT.encoded_main(replace(job, id=job_id), "write-1") is None
-
-
-def test_the_keys_of_an_encoded_record_are_all_that_the_table_has_indexes_of() -> None:
-    with connect() as db:
-        store = JobStore(db)
-        store.create_tables()
-        encoded = store.layout.encoded_main(made(store), "write-1")
-        assert encoded is not None
-        [table] = db.engine.catalog.all(db.engine.store.connection())
-        assert table.put_plan is not None
-        assert table.put_plan.names <= encoded.names, "otherwise each write of a job decodes what was encoded"
-
-
-def test_a_text_that_cannot_be_encoded_is_left_to_the_full_path(store: JobStore) -> None:
-    assert LAYOUT.encoded_main(replace(made(store), step="\ud800"), "write-1") is None
 
 
 @settings(max_examples=30)

@@ -47,13 +47,10 @@ class Capabilities:
     tells_changes: bool = False
     """What others commit can be waited for (`Database.changes`), as far as can be known without asking."""
 
-    takes_encoded_items: bool = False
-    """The item of a PutItem may be an EncodedItem: who makes items by the thousand need not make a dict of each."""
-
     @property
     def wrapped(self) -> Capabilities:
         """What is left behind a wrapper, which has to see each call by itself."""
-        return replace(self, shares_commits=False, takes_encoded_items=False)
+        return replace(self, shares_commits=False)
 
 
 DEFAULT_CAPABILITIES = Capabilities()

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 class EmbeddedTransport:
     """Answers from `engine`, which it closes with itself."""
 
+    capabilities = Capabilities(
+        shares_commits=True,
+        local_order=True,
+        parallel_calls=1,  # it writes one at a time
+        metered=False,
+        delayed_streams=False,
+        has_engine=True,
+        tells_changes=True,
+    )
+
     def __init__(self, engine: Engine, name: str = ":memory:", scope: Scope = DEFAULT_SCOPE) -> None:
         self.engine = engine
         self.name = name
         self.scope = scope
-        self.capabilities = Capabilities(
-            shares_commits=True,
-            local_order=True,
-            parallel_calls=1,  # it writes one at a time
-            metered=False,
-            delayed_streams=False,
-            has_engine=True,
-            tells_changes=True,
-            takes_encoded_items=engine.simulation is None,  # which measures requests
-        )
         self._closed = False
 
     def execute(self, operation: str, request: Request) -> Answer:

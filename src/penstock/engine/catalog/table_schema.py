@@ -116,8 +116,6 @@ class PutPlan(NamedTuple):
     sql_insert: str
     indexes: tuple[IndexInfo, ...]
     index_names: tuple[str, ...]
-    names: frozenset[str]
-    """Of all attributes that a put looks at."""
     ttl_name: str | None
     ttl_storage: str
 
@@ -173,7 +171,6 @@ class TableInfo:
             self.sql_insert,
             self.index_list,
             tuple(self.index_kinds),
-            frozenset({*self.key_names, *self.index_kinds, self.ttl_attribute or self.hash.name}),
             self.ttl_attribute,
             f"{self.storage}_ttl",
         )

@@ -5,7 +5,6 @@ more than SQLite does. This is a fast path:
 
 1. It takes a request only where the full path would neither refuse it nor read it in another way. In any other case it
    says so before it has changed anything, and the full path begins anew (tests/engine/items/test_usual_puts.py).
-   An item that comes encoded was checked by its maker (wire/encoded_item.py).
 2. It leaves the same rows as the full path: the item's, its indexes' and its expiry's.
 """
 
@@ -22,7 +21,6 @@ from penstock.engine.catalog.table_schema import IndexInfo, PutPlan
 from penstock.engine.items import expiry_rows
 from penstock.errors import ConditionalCheckFailedException
 from penstock.expressions.request import named_expressions
-from penstock.wire.encoded_item import EncodedItem
 from penstock.wire.limits import ITEM_BYTES
 from penstock.wire.values import Item, check_item
 
@@ -43,17 +41,13 @@ _WITH_CONDITION: Final = frozenset(
 class UsualPut:
     """A put of which everything is right that the request alone can tell."""
 
-    __slots__ = ("condition", "encoded", "item", "request", "size")
+    __slots__ = ("condition", "item", "request", "size")
 
-    def __init__(
-        self, request: Request, item: Item, size: int, condition: Condition | None, encoded: EncodedItem | None = None
-    ) -> None:
+    def __init__(self, request: Request, item: Item, size: int, condition: Condition | None) -> None:
         self.request = request
         self.item = item
-        """The item; of one that came encoded, its keys."""
         self.size = size
         self.condition = condition
-        self.encoded = encoded
 
     def run(self, context: OperationContext) -> bytes | None:
         """The answer, after the put; None, and nothing is done, where the table or its keys are not usual."""
@@ -62,9 +56,6 @@ class UsualPut:
         plan = None if table is None else table.put_plan
         if plan is None:
             return None
-        encoded = self.encoded
-        if encoded is not None and not plan.names <= encoded.names:
-            item = encoded.decode()
         hashed = item.get(plan.hash_name, _NO_TEXT).get("S")
         ranged = "" if plan.range_name is None else item.get(plan.range_name, _NO_TEXT).get("S")
         if not hashed or len(hashed) > SHORT_TEXT or ranged is None or len(ranged) > SHORT_TEXT:
@@ -80,7 +71,7 @@ class UsualPut:
         if cursor is None:
             cursor = context.cursor = context.db.cursor()
         execute = cursor.execute
-        row = (key, self.size, orjson.dumps(item) if encoded is None else encoded.data)
+        row = (key, self.size, orjson.dumps(item))
         condition = self.condition
         if (condition is None or condition(_NOTHING)) and execute(plan.sql_insert, row).rowcount:
             for index in plan.indexes:
@@ -126,19 +117,17 @@ _NO_NAMES: Final = ("", None)
 def prepare(request: Request) -> UsualPut | None:
     """The put, or None where something is not usual."""
     try:
-        given = request["Item"]
-        encoded = given if type(given) is EncodedItem else None
-        if type(request["TableName"]) is not str or (encoded is None and type(given) is not dict):
+        if type(request["TableName"]) is not str or type(request["Item"]) is not dict:
             return None
         condition: Condition | None = None
         if len(request) > 2:
             condition = _condition_of(request)
             if condition is None:
                 return None
-        item, size = check_item(given) if encoded is None else (encoded.keys, encoded.size)
+        item, size = check_item(request["Item"])
     except Exception:  # the full path finds out what is wrong, and says it in DynamoDB's words
         return None
-    return UsualPut(request, item, size, condition, encoded) if size <= ITEM_BYTES else None
+    return UsualPut(request, item, size, condition) if size <= ITEM_BYTES else None
 
 
 def _condition_of(request: Request) -> Condition | None:

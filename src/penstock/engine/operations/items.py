@@ -22,7 +22,6 @@ from penstock.engine.requests import error_wording
 from penstock.errors import DynamoDBError, ValidationException
 from penstock.expressions.compiled.paths import Projector
 from penstock.expressions.request import projection_of
-from penstock.wire.encoded_item import EncodedItem
 from penstock.wire.limits import BATCH_BYTES, BATCH_GET_ITEMS, BATCH_WRITE_ITEMS
 from penstock.wire.values import Item, check_item
 
@@ -107,8 +106,6 @@ def _prepare_put(request: Request) -> usual_puts.UsualPut | tuple[Request, write
 
 def _prepare_any_put(request: Request) -> tuple[Request, write_steps.Put]:
     """The write, and the request as it is to be read."""
-    if type(request) is dict and type(request.get("Item")) is EncodedItem:
-        request = {**request, "Item": request["Item"].decode()}
     request = requests.check("PutItem", request)
     try:
         return request, _put_of(request)
@@ -123,8 +120,6 @@ def _prepare_any_put(request: Request) -> tuple[Request, write_steps.Put]:
 
 def _prepare_other_put(usual: usual_puts.UsualPut) -> tuple[Request, write_steps.Put]:
     """The same of a put whose table is not usual: its item and its condition have been checked."""
-    if usual.encoded is not None:
-        return _prepare_any_put(usual.request)
     request = requests.check("PutItem", usual.request)
     if request is not usual.request:
         return _prepare_any_put(usual.request)

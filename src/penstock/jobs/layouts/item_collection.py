@@ -57,8 +57,6 @@ from penstock.jobs.model.transitions import KILLED_WORKERS
 from penstock.jobs.model.workflow import Operation, SentEvent
 from penstock.leases import Lease
 from penstock.tables.definitions.definition import Table
-from penstock.wire.encoded_item import EncodedItem
-from penstock.wire.values import check_item, item_size, measure_number
 
 # Each shard of an index takes about 300 jobs a second on DynamoDB (1,000 writes a second for a partition).
 DEFAULT_SHARDS: Final = 4
@@ -159,13 +157,6 @@ class CollectionLayout:
 
     def main(self, job: Job) -> Item:
         return item_of(job, self.shards)
-
-    def encoded_main(self, job: Job, write: str) -> EncodedItem | None:
-        """`main` with the name of its write, encoded; None where only `main` can make it."""
-        try:
-            return encoded_item_of(job, self.shards, write)
-        except Exception:  # who is given the item says what is wrong with it
-            return None
 
     def entry(self, job: Job, entry: Entry) -> Record:
         item = self._record(job, _entry_record(entry.number), entry.at)
@@ -509,53 +500,25 @@ _REMEMBERED: Final = 4_096
 
 # ── a job's main record: to an item ──────────────────────────────────────────────────────────────
 #
-# Short jobs have little else to pay for than being written and read so: what a record does not have costs nothing here.
+# Every job is written and read so a few times in its life, and short ones have little else to pay for: what a record
+# does not have costs nothing here.
 
 
 def item_of(job: Job, shards: int) -> Item:
     shard = crc32(job.id.encode()) % shards  # as shard_of: every write of every job comes here
     created = utc_text(job.created_at)
-    return {
+    item: Item = {
         **job.others,
-        **_shared_values(job.task, job.state._value_, job.queue, job.tenant, shard)[0],
+        **_shared_values(job.task, job.state._value_, job.queue, job.tenant, shard),
         "job_id": {"S": job.id},
         "created_at": {"S": created},
         "updated_at": {"S": utc_text(job.updated_at)},
         "run_at": {"S": utc_text(job.run_at)},
         "ttl": {"N": str(job.expires_at)},
+        "args": _payload_value(job.args),
         "version": {"N": str(job.version)},
         "listed_at": {"S": f"{created}#{job.id}"},
-        **_own_values(job, shard),
     }
-
-
-def encoded_item_of(job: Job, shards: int, write: str) -> EncodedItem | None:
-    """The same with its write's name, encoded: what every record has is one text. None where `main` must make it."""
-    job_id = job.id
-    if job.others or not (job_id.isascii() and job_id.isidentifier()):
-        return None
-    shard = crc32(job_id.encode()) % shards
-    shared, start, size = _shared_values(job.task, job.state._value_, job.queue, job.tenant, shard)
-    created, ttl, version = utc_text(job.created_at), str(job.expires_at), str(job.version)
-    listed = f"{created}#{job_id}"
-    text = (
-        f',"job_id":{{"S":"{job_id}"}},"created_at":{{"S":"{created}"}},"updated_at":{{"S":"{utc_text(job.updated_at)}"}}'
-        f',"run_at":{{"S":"{utc_text(job.run_at)}"}},"ttl":{{"N":"{ttl}"}},"version":{{"N":"{version}"}}'
-        f',"listed_at":{{"S":"{listed}"}},"{WRITE_NAME}":{{"S":"{write}"}},'
-    )
-    # All of it but the punctuation counts, numbers for about half of their digits.
-    size += len(text) - _PUNCTUATION - len(ttl) - len(version) + measure_number(ttl)[1] + measure_number(version)[1]
-    own, own_size = check_item(_own_values(job, shard))
-    keys: Item = {**shared, "job_id": {"S": job_id}, "ttl": {"N": ttl}, "listed_at": {"S": listed}}
-    if "claim_pool" in own:
-        keys["claim_pool"], keys["claim_order"] = own["claim_pool"], own["claim_order"]
-    data = b"".join((start, text.encode(), orjson.dumps(own)[1:]))
-    return EncodedItem(data, size + own_size, keys, _KEY_NAMES)
-
-
-def _own_values(job: Job, shard: int) -> Item:
-    """What not every record has, or not of the same kind."""
-    item: Item = {"args": _payload_value(job.args)}
     place = claim_place(job)
     if place is not None:
         pool = f"{job.queue}#{place[0]}#{shard}"
@@ -584,9 +547,9 @@ def _own_values(job: Job, shard: int) -> Item:
 
 
 @lru_cache(_REMEMBERED)
-def _shared_values(task: str, state: str, queue: str, tenant: str, shard: int) -> tuple[Item, bytes, int]:
-    """What is the same in the records of many jobs, which nobody changes; the beginning of its JSON, and its size."""
-    shared = {
+def _shared_values(task: str, state: str, queue: str, tenant: str, shard: int) -> Item:
+    """What is the same in the records of many jobs; nobody changes it."""
+    return {
         "record": {"S": "main"},
         "task": {"S": task},
         "state": {"S": state},
@@ -595,12 +558,6 @@ def _shared_values(task: str, state: str, queue: str, tenant: str, shard: int) -
         "task_shard": {"S": f"{tenant}#{task}#{shard}"},
         "time_shard": {"S": f"{tenant}#{shard}"},
     }
-    return shared, orjson.dumps(shared)[:-1], item_size(shared)
-
-
-_PUNCTUATION: Final = 8 * len(',"":{"S":""}') + len(",")
-_OWN_KEYS: Final = ("job_id", "ttl", "listed_at", "claim_pool", "claim_order")
-_KEY_NAMES: Final = frozenset({*_OWN_KEYS, *_shared_values("", "", "", "", 0)[0]})
 
 
 @lru_cache(_REMEMBERED)
@@ -695,6 +652,10 @@ def _true_value(value: bool) -> Item:
     return {"BOOL": value}
 
 
+def _set(value: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(value["SS"])
+
+
 def _wait_value(wait: Wait) -> Item:
     value: Item = {"key": {"S": wait.key}}
     if wait.until is not None:
@@ -745,7 +706,13 @@ _FIELDS: Final[tuple[_Field, ...]] = (
     ("error", "error", None, _error_value, _error_from),
     ("cancel_reason", "cancel_reason", None, _text_value, _text),
     ("after", "depends_on", (), lambda value: {"L": [{"S": one} for one in value]}, _texts),
-    ("waiting_for", "waiting_for", frozenset(), lambda value: {"SS": sorted(value)}, lambda one: frozenset(one["SS"])),
+    (
+        "waiting_for",
+        "waiting_for",
+        frozenset(),
+        lambda value: {"SS": sorted(value)},
+        lambda value: frozenset(value["SS"]),
+    ),
     ("depends_on_policy", "depends_on_policy", ALL_COMPLETED, _text_value, _text),
     ("dependency_count", "dependency_count", 0, _whole_value, _whole),
     ("waiting_parts", "waiting_parts", 0, _whole_value, _whole),

@@ -25,7 +25,6 @@ from penstock.jobs.layouts.layout import WRITE_NAME, Item, Layout, Record
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.transitions import ChangedJob
 from penstock.optimistic import Conflict
-from penstock.wire.encoded_item import EncodedItem
 
 Action = dict[str, Any]
 
@@ -57,12 +56,11 @@ if hasattr(os, "register_at_fork"):  # there is no fork on Windows
 
 
 class _PreparedWrite(NamedTuple):
-    """A write that has not been sent, and its own name."""
+    """A write that has not been sent; `item` is the main record in it."""
 
     operation: str
     request: dict[str, Any]
-    job_id: str
-    name: str
+    item: Item
 
 
 class JobWriter:
@@ -72,7 +70,6 @@ class JobWriter:
         self._db = db
         self._layout = layout
         self.keeps_events = layout.keeps_events
-        self._encodes = db.capabilities.takes_encoded_items
         self._unchanged = (
             "#version = :version",
             {"#version": layout.version_name},
@@ -90,7 +87,7 @@ class JobWriter:
         self, changed: ChangedJob, records: Sequence[Record] = (), guards: Sequence[Action] = ()
     ) -> list[Action]:
         """What `create` writes, as actions of somebody's transaction: the main record, the guards, then the rest."""
-        prepared = self._prepare(changed, self._unless_there(), records, guards, encodes=False)
+        prepared = self._prepare(changed, self._unless_there(), records, guards)
         actions: list[Action] = prepared.request.get("TransactItems") or [{"Put": prepared.request}]
         return actions
 
@@ -109,8 +106,7 @@ class JobWriter:
         """The item that has refused the put of a main record, the first of these actions; None if nothing has."""
         if not reasons or reasons[0].get("Code") != REFUSED:
             return None
-        key = {name: main["Put"]["Item"][name] for name in self._layout.main_key("")}
-        found: Item | None = reasons[0].get("Item") or self._current(key)
+        found: Item | None = reasons[0].get("Item") or self._current(main["Put"]["Item"])
         return found
 
     def change(
@@ -140,8 +136,7 @@ class JobWriter:
 
         Raises Guarded if the guard says no, Conflict if one of the jobs is not as it was, or is being written.
         """
-        conditional = ((changed, self._condition(old)) for old, changed in pairs)
-        puts = [{"Put": self._prepare(*one, (), (), encodes=False).request} for one in conditional]
+        puts = [{"Put": self._prepare(changed, self._condition(old), (), ()).request} for old, changed in pairs]
         try:
             self._db.execute("TransactWriteItems", {"TransactItems": [guard, *puts]})
         except TransactionCanceledException as error:
@@ -178,7 +173,7 @@ class JobWriter:
     def _is_written(self, prepared: _PreparedWrite, answer: dict[str, Any] | PenstockError) -> bool:
         if isinstance(answer, ConditionalCheckFailedException):
             found = answer.fields.get("Item")
-            return found is not None and _is_by(found, prepared.name)
+            return found is not None and prepared.item[WRITE_NAME] == found.get(WRITE_NAME)
         if isinstance(answer, PenstockError):
             raise answer
         return True
@@ -202,67 +197,53 @@ class JobWriter:
         try:
             self._db.execute(prepared.operation, prepared.request)
         except ConditionalCheckFailedException as error:
-            self._raise_conflict(prepared, error.fields.get("Item"))
+            self._raise_conflict(prepared.item, error.fields.get("Item"))
         except TransactionCanceledException as error:
-            self._raise_refusal(prepared, error, len(guards))
+            self._raise_refusal(prepared.item, error, len(guards))
 
     def _prepare(
-        self,
-        changed: ChangedJob,
-        condition: dict[str, Any],
-        records: Sequence[Record],
-        guards: Sequence[Action],
-        *,
-        encodes: bool = True,
+        self, changed: ChangedJob, condition: dict[str, Any], records: Sequence[Record], guards: Sequence[Action]
     ) -> _PreparedWrite:
-        """Without `encodes`, its request may be a part of a transaction."""
         job = changed.job
+        item = self._layout.main(job)
         # With the process in it: one that was forked has the same prefix and goes on with the same numbers.
-        name = f"{self._prefix}-{_PROCESS.id}-{next(self._numbers)}"
-        events = changed.moved_out if self.keeps_events else changed.event and (changed.event,)
-        if events:
-            records = (*records, *(self._layout.event(job, event) for event in events))
-        is_put = not records and not guards
-        item: Item | EncodedItem | None = None
-        if is_put and encodes and self._encodes:
-            item = self._layout.encoded_main(job, name)
+        item[WRITE_NAME] = {"S": f"{self._prefix}-{_PROCESS.id}-{next(self._numbers)}"}
         main = {
             "TableName": self._layout.table,
-            "Item": {**self._layout.main(job), WRITE_NAME: {"S": name}} if item is None else item,
+            "Item": item,
             **condition,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
-        if is_put:
-            return _PreparedWrite("PutItem", main, job.id, name)
+        events = changed.moved_out if self.keeps_events else changed.event and (changed.event,)
+        if events:
+            records = (*records, *(self._layout.event(job, event) for event in events))
+        if not records and not guards:
+            return _PreparedWrite("PutItem", main, item)
         puts = ({"Put": {"TableName": record.table, "Item": record.item}} for record in records)
-        return _PreparedWrite("TransactWriteItems", {"TransactItems": [{"Put": main}, *guards, *puts]}, job.id, name)
+        return _PreparedWrite("TransactWriteItems", {"TransactItems": [{"Put": main}, *guards, *puts]}, item)
 
-    def _raise_refusal(self, prepared: _PreparedWrite, error: TransactionCanceledException, guards: int) -> None:
+    def _raise_refusal(self, item: Item, error: TransactionCanceledException, guards: int) -> None:
         reasons = error.fields.get("CancellationReasons") or []
         if reasons and reasons[0].get("Code") == REFUSED:
-            self._raise_conflict(prepared, reasons[0].get("Item"))
+            self._raise_conflict(item, reasons[0].get("Item"))
             return
         for place, reason in enumerate(reasons[1 : 1 + guards]):
             if reason.get("Code") == REFUSED:
                 raise Guarded(place, reason.get("Item")) from error
         raise error
 
-    def _raise_conflict(self, wanted: _PreparedWrite, found: Item | None) -> None:
+    def _raise_conflict(self, wanted: Item, found: Item | None) -> None:
         # Not every server that speaks DynamoDB's protocol gives the item; and on some it may be gone for a moment.
-        found = found or self._current(self._layout.main_key(wanted.job_id))
+        found = found or self._current(wanted)
         if found is None:
             raise Conflict("The job", None) from None
-        if not _is_by(found, wanted.name):
+        if wanted[WRITE_NAME] != found.get(WRITE_NAME):
             raise Conflict("The job", self._layout.job(found)) from None
 
-    def _current(self, key: Item) -> Item | None:
+    def _current(self, wanted: Item) -> Item | None:
+        key = {name: wanted[name] for name in self._layout.main_key("")}
         request = {"TableName": self._layout.table, "Key": key, "ConsistentRead": True}
         return self._db.execute("GetItem", request).get("Item")
-
-
-def _is_by(found: Item, name: str) -> bool:
-    """Whether the record was written by the write of this name (4)."""
-    return bool(found.get(WRITE_NAME) == {"S": name})
 
 
 REFUSED: Final = "ConditionalCheckFailed"

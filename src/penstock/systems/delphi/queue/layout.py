@@ -90,9 +90,6 @@ class QueueLayout(CollectionLayout):
             item["conversation_id"] = {"S": conversation}
         return item
 
-    def encoded_main(self, job: Job, write: str) -> None:
-        """It has other names and keys: `main` alone knows them."""
-
     def job(self, item: Item) -> Job:
         ours = {_OURS.get(name, name): value for name, value in item.items()}
         ours["record"] = {"S": "main"}
