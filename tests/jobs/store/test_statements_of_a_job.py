@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import penstock
-from penstock.engine.items import usual_puts
 from penstock.jobs.model.job import Job
-from penstock.wire.values import Item, check_item
 
 JOBS = 7
 
@@ -29,29 +25,6 @@ def test_a_claim_and_a_completion_are_four_statements_each_in_one_transaction(tm
         assert None not in ended and None not in claimed
         assert [one.split()[0] for one in statements[:2]] == ["BEGIN", "SELECT"] and statements[-1] == "COMMIT"
         assert len(statements) - 3 <= 4 * (len(ended) + len(claimed))
-
-
-def test_a_claim_and_a_completion_check_no_item_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The writer has checked what it encodes."""
-    with penstock.App(tmp_path / "jobs.db") as app:
-
-        @app.task()
-        def noop(ctx: penstock.JobContext) -> None: ...
-
-        checked: list[Item] = []
-
-        def check(item: Item) -> tuple[Item, int]:
-            checked.append(item)
-            return check_item(item)
-
-        monkeypatch.setattr(usual_puts, "check_item", check)
-        noop.enqueue()
-        noop.enqueue_many({} for _ in range(JOBS))
-        candidates = app.store.claimable("default", 4 * (JOBS + 1), evenly=True).jobs
-        running = [job for job in _together(app, [], candidates)[1] if job is not None]
-        ended, _ = _together(app, running, [])
-        assert None not in ended and len(ended) == JOBS + 1
-        assert checked == []
 
 
 def _together(
