@@ -227,7 +227,8 @@ def text_index_start(names: tuple[str, str | None], item: Item) -> bytes | None:
     ranged = item.get(names[1])
     if ranged is None:
         return None
-    return partition_of_text(hashed["S"]) + ranged["S"].encode().replace(b"\0", b"\0\xff") + b"\0\0"
+    tail: bytes = ranged["S"].encode()
+    return partition_of_text(hashed["S"]) + tail.replace(b"\0", b"\0\xff") + b"\0\0"
 
 
 def _index_start(index: IndexInfo, item: Item) -> bytes | None:
