@@ -229,12 +229,14 @@ def test_S3_13_the_poller_runs_a_conversation_to_its_topics(tmp_path: Path):
 
 def test_a_job_of_the_queue_is_pulled_and_forked_with_its_own_names(tmp_path: Path):
     with connect(tmp_path / "production.db") as db, connect(tmp_path / "debug.db") as file:
-        production, home = JobStore(db, QueueLayout()), JobStore(file, QueueLayout())
+        clock = ManualClock(time.time())
+        production, home = JobStore(db, QueueLayout(), clock=clock), JobStore(file, QueueLayout(), clock=clock)
         production.create_tables()
         made, _ = production.create(NewJob("topics", {"conversation_id": "c1"}))
         job = production.claim(production.get(made.id), "w1", 30)
         assert job is not None
         for step in ("read", "cluster"):
+            clock.advance(1)  # checkpoints of one millisecond are in the order of their names
             job = production.report(job, checkpoint=step, value=step)
         production.fail(job, JobError("ValueError", "no topics"))
         pull(production, home, made.id)

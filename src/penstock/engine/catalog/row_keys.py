@@ -217,6 +217,20 @@ def index_start(index: IndexInfo, item: Item) -> bytes | None:
     return partition_of_text(text) + escape(tail.encode()) + b"\0\0"
 
 
+def text_index_start(names: tuple[str, str | None], item: Item) -> bytes | None:
+    """The same of an item whose values for the index's key, as far as it has them, are known to be short texts."""
+    hashed = item.get(names[0])
+    if hashed is None:
+        return None
+    if names[1] is None:
+        return partition_of_text(hashed["S"])
+    ranged = item.get(names[1])
+    if ranged is None:
+        return None
+    tail: bytes = ranged["S"].encode()
+    return partition_of_text(hashed["S"]) + tail.replace(b"\0", b"\0\xff") + b"\0\0"
+
+
 def _index_start(index: IndexInfo, item: Item) -> bytes | None:
     hashes = []
     for part in index.hash:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from penstock.engine.catalog.catalog import OperationContext
-from penstock.engine.catalog.row_keys import SHORT_TEXT, index_start, text_keys
+from penstock.engine.catalog.row_keys import SHORT_TEXT, index_start, text_index_start, text_keys
 from penstock.engine.catalog.table_schema import IndexInfo, PutPlan
 from penstock.engine.items import expiry_rows
 from penstock.errors import ConditionalCheckFailedException
@@ -75,7 +75,7 @@ class UsualPut:
         condition = self.condition
         if (condition is None or condition(_NOTHING)) and execute(plan.sql_insert, row).rowcount:
             for index in plan.indexes:
-                start = index_start(index, item)
+                start = text_index_start(index.text_names or _NO_NAMES, item)
                 if start is not None:
                     execute(index.sql_put, (start + tail, key))
             old: Item = _NOTHING
@@ -110,6 +110,8 @@ class UsualPut:
 
 _NOTHING: Final[Item] = {}
 _NO_TEXT: Final[dict[str, Any]] = {}
+_NO_NAMES: Final = ("", None)
+"""Of an index whose keys are no texts: a table that has one is not usual."""
 
 
 def prepare(request: Request) -> UsualPut | None:
@@ -147,12 +149,14 @@ def _move_index_rows(
     execute: Callable[..., Any], indexes: tuple[IndexInfo, ...], old: Item, new: Item, key: bytes, tail: bytes
 ) -> None:
     for index in indexes:
-        hash_name, range_name = index.text_names or ("", None)
+        names = index.text_names or _NO_NAMES
+        hash_name, range_name = names
         if old.get(hash_name) == new.get(hash_name) and (
             range_name is None or old.get(range_name) == new.get(range_name)
         ):
             continue
-        before, after = index_start(index, old), index_start(index, new)
+        # What was there before may be older than the index, and be no text.
+        before, after = index_start(index, old), text_index_start(names, new)
         if before == after:
             continue
         if before is not None and after is not None:

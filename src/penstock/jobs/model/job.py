@@ -362,7 +362,8 @@ class _Ids:
             if at == self._at and self._last < _LARGEST_SUFFIX - _SUFFIX_STEP:
                 self._last += 1 + self._steps.getrandbits(_STEP_BITS)
             else:
-                self._at, self._start, self._last = at, f"job_{_base36(at)}_", secrets.randbelow(_LARGEST_SUFFIX // 2)
+                self._at, self._start = at, f"job_{_base36(at)}_"
+                self._last = int(self._steps.random() * (_LARGEST_SUFFIX // 2))
             high, low = divmod(self._last, _PAIRS)
             return f"{self._start}{_PAIR[high // _PAIRS]}{_PAIR[high % _PAIRS]}{_PAIR[low]}"
 
@@ -375,9 +376,9 @@ if hasattr(os, "register_at_fork"):  # there is no fork on Windows
 def _base36(number: int) -> str:
     text = ""
     while number:
-        number, digit = divmod(number, 36)
-        text = _DIGITS[digit] + text
-    return text or "0"
+        number, pair = divmod(number, _PAIRS)
+        text = _PAIR[pair] + text
+    return text.lstrip("0") or "0"
 
 
 MOST_DEPENDENCIES: Final = 10_000
