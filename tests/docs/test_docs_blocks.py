@@ -6,6 +6,7 @@ are played whole, commands and all, by tests of their own.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import tomllib
@@ -136,6 +137,7 @@ def test_what_is_read_by_programs_can_be_read() -> None:
         "json": json.loads,
         "yaml": yaml.safe_load,
         "toml": tomllib.loads,
+        "csv": lambda text: list(csv.reader(text.splitlines(), strict=True)),
         "ini": lambda text: ConfigParser(strict=False, interpolation=None).read_string(text),
     }
     for page in pages():
@@ -145,7 +147,7 @@ def test_what_is_read_by_programs_can_be_read() -> None:
 
 
 def test_every_block_is_of_a_kind_that_is_looked_at_or_says_why_not() -> None:
-    known = {"python", "json", "yaml", "toml", "ini", *SHOWN}
+    known = {"python", "json", "yaml", "toml", "ini", "csv", *SHOWN}
     for page in pages():
         for block in blocks_of(page.read_text()):
             assert block.language in known or "not run" in block.says, f"{name_of(page)}:{block.line}"
