@@ -35,7 +35,7 @@ def test_the_commands_print_what_they_say(tmp_path: Path, monkeypatch: pytest.Mo
     for name in ("JOBS_TABLE", "JOB_TTL_HOURS", "PENSTOCK_FILES", "PENSTOCK_DB"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "data").mkdir()
-    (csv,) = re.findall(r"```csv\n(.*?)```", PAGE, flags=re.DOTALL)
+    (csv,) = re.findall(r"```\n(sku,name.*?)```", PAGE, flags=re.DOTALL)
     (tmp_path / "data" / "products.csv").write_text(csv)
     consoles = re.findall(r"```console\n(.*?)```", PAGE, flags=re.DOTALL)
     made = ""
