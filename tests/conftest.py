@@ -23,6 +23,9 @@ settings.register_profile("steady", derandomize=True, deadline=None, suppress_he
 settings.register_profile("explore", deadline=None, max_examples=2_000, suppress_health_check=list(HealthCheck))
 settings.load_profile("explore" if os.environ.get("PENSTOCK_EXPLORE") else "steady")
 
+# Hundreds of tests start a process, which would compile every source again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # A shell starts what it runs in the background with Ctrl-C ignored, and what a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

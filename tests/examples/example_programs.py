@@ -26,7 +26,7 @@ def copied(name: str, folder: Path) -> Path:
 def environment(**more: str) -> dict[str, str]:
     """That of a new user, and `more`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "DJANGO_"))}
-    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **more}
+    return {**kept, **more}
 
 
 def run(folder: Path, *words: str, **variables: str) -> str:
