@@ -306,7 +306,7 @@ def _table_runs(page: Page) -> Iterator[TextRun]:
 
 _BAND: Final = 20.0
 _NOTHING: Final = re.compile(r"|[-–—./]+|n|no|none|n/?a|nil|0|nein|non", re.I)
-_DOOR_REACH: Final = 18.0
+_DOOR_REACH: Final = 22.0
 """How far a door's tag may be from what is at it, in heights of letters."""
 
 

@@ -36,6 +36,8 @@ DRAWING_CHECKS: Final = (
 )
 _FULL: Final = 100
 _COST: Final = {"error": 10, "warning": 3}
+_SERIES: Final = 2
+"""Of an unknown code: devices are numbered one after the other, what stands there once is a reference."""
 _UNSURE: Final = 0.8
 """A tag of a scan that was read with less confidence should be looked at."""
 
@@ -84,16 +86,21 @@ def _missing(marks: list[Mark], rows: Iterable[Component], known: dict[str, str]
     numbered = {key_of(one.designator) for one in rows}
     bare = Counter(key_of(one.designator) for one in rows)
     missing, strange = [], []
-    alone = Counter(mark.key for mark in marks if not mark.number)
-    for mark in {mark.key: mark for mark in marks if mark.number}.values():
-        if mark.key not in numbered and tag_key("", mark.number) not in numbered:
-            (missing if mark.code in known else strange).append(mark.tag)
-    for key, count in alone.items():
+    different = {mark.key: mark for mark in marks if mark.number}.values()
+    series = Counter(mark.code for mark in different if mark.outline or " " not in mark.tag)
+    for mark in different:
+        if mark.key in numbered or tag_key("", mark.number) in numbered:
+            continue
+        if mark.code in known:
+            missing.append(mark.tag)
+        elif series[mark.code] >= _SERIES and (mark.outline or " " not in mark.tag):
+            strange.append(mark.tag)
+    outlined = {mark.key for mark in marks if mark.outline}
+    for key, count in Counter(mark.key for mark in marks if not mark.number).items():
         code = key.partition("|")[0]
-        outlined = any(mark.outline for mark in marks if mark.key == key)
-        if code in known and (outlined or len(code) > 1) and type_of(known[code]) != "door":
+        if code in known and (key in outlined or len(code) > 1) and type_of(known[code]) != "door":
             missing += [code] * (count - bare[key])
-        elif outlined and count > 1 and code not in known:
+        elif code not in known and key in outlined and count >= _SERIES:
             strange += [code] * (count - bare[key])
     return missing, strange
 

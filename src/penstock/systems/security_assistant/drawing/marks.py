@@ -99,7 +99,7 @@ def tags_in(text: str, *, read: bool = False) -> list[tuple[str, str, str]]:
     whole = _WHOLE.fullmatch(_mended(text) if read else text)
     if whole is not None:
         code, between, number = whole.groups()
-        return [(code, number, f"{code}{between}{number}")]
+        return [] if _REFERENCE.fullmatch(code) else [(code, number, f"{code}{between}{number}")]
     found = list(_TAG.finditer(text))
     rest = _TAG.sub(" ", text)
     if not found or len(re.findall(r"\w+", rest)) > _MOST_WORDS or _REFERENCE.search(rest):

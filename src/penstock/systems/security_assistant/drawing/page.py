@@ -48,7 +48,7 @@ class TextRun:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A closed outline: `round`, `box` (four corners) or `polygon`; its middle, width and height."""
+    """A closed outline: `round`, `box` (upright) or `polygon`; its middle, width and height."""
 
     kind: str
     x: float

@@ -176,8 +176,14 @@ def _shape(points: list[Place], curves: int) -> list[Any] | None:
     if not (_SMALLEST < wide < _LARGEST and _SMALLEST < high < _LARGEST):
         return None
     corners = len({(round(x, 1), round(y, 1)) for x, y in points})
-    kind = "round" if curves >= 6 or corners > 10 else "box" if corners == 4 else "polygon"
+    upright = corners == 4 and _area(points) > 0.9 * wide * high
+    kind = "round" if curves >= 6 or corners > 10 else "box" if upright else "polygon"
     return [kind, round((max(xs) + min(xs)) / 2, 2), round((max(ys) + min(ys)) / 2, 2), round(wide, 2), round(high, 2)]
+
+
+def _area(points: list[Place]) -> float:
+    pairs = zip(points, [*points[1:], points[0]], strict=True)
+    return abs(sum(x0 * y1 - x1 * y0 for (x0, y0), (x1, y1) in pairs)) / 2
 
 
 def read(data: bytes, most: int) -> list[dict[str, Any]]:
