@@ -35,7 +35,7 @@ from penstock.systems.security_assistant.drawing.marks import (
     tag_key,
     tags_in,
 )
-from penstock.systems.security_assistant.drawing.page import Drawing, Page, Row, Table, TextRun
+from penstock.systems.security_assistant.drawing.page import Drawing, Page, Row, Table, TextRun, key_column
 from penstock.systems.security_assistant.drawing.pdf import DrawingTooLarge
 
 __all__ = ["AT_DOORS", "CUSTOM", "Component", "Components", "count_components", "legend_of", "type_of"]
@@ -202,7 +202,7 @@ class _Count:
 
     def _read_table(self, page: Page, table: Table) -> None:
         kinds = {name: _column_type(name) for name in table.header}
-        first = table.header[0]
+        first = table.header[key_column(table.header) or 0]
         has_doors = kinds[first] == "door" or any(kind in AT_DOORS[1:] for kind in kinds.values())
         for row in table.rows:
             door = self._row_door(page, row, row.get(first, "")) if has_doors else ""

@@ -262,9 +262,16 @@ def _row(line: list[TextRun]) -> Row:
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────
 
 _HEADER_WORDS: Final = re.compile(
-    r"(?<![a-z])(doors?|tag|ref(erence)?|no\.?|number|mark|location|level|floor|room|readers?|exit|rex|rte|locks?|strike|"
+    r"(?<![a-z])(doors?|tag|ref(erence)?|no\.?|number|mark|location|level|floor|readers?|exit|rex|rte|locks?|strike|"
     r"contacts?|switch|sensor|button|break glass|cameras?|type|description|remarks|comments|notes|hardware|keypad|"
-    r"intercom|designator|device|area|qty|dps|dc|cr|tür|raum|leser|schloss|kontakt|taster|porte|lecteur)(?![a-z])",
+    r"intercom|designator|device|area|qty|dps|dc|cr|tür|leser|schloss|kontakt|taster|porte|lecteur)(?![a-z])",
+    re.I,
+)
+_ROOM: Final = re.compile(r"room(?: (?:name|no\.?|number))?|raum", re.I)
+"""Names of rooms stand in a line on a plan, and have such words too."""
+_KEY: Final = re.compile(
+    r"(?<![a-z])(doors?(?! (?:contact|sensor|switch|pos))|tag|ref(erence)?|mark|opening|designator|device|item|tür|porte)"
+    r"(?![a-z])",
     re.I,
 )
 _FEWEST_COLUMNS: Final = 3
@@ -294,13 +301,21 @@ def _header(row: Row) -> Row | None:
     if len(named) < _FEWEST_COLUMNS or len({row.cells[at].text for at in named}) < len(named):
         return None  # the same code again and again is a row of devices
     cells = row.cells[named[0] : named[-1] + 1]
-    return Row(row.y, row.size, cells) if len(named) * 2 > len(cells) else None
+    if len(named) * 2 <= len(cells) or key_column([cell.text for cell in cells]) is None:
+        return None
+    return Row(row.y, row.size, cells)
 
 
 def _is_heading(text: str) -> bool:
-    return (
-        len(text) <= _COLUMN_LETTERS and not any(map(str.isdigit, text)) and _HEADER_WORDS.search(text) is not None
-    )
+    if len(text) > _COLUMN_LETTERS or any(map(str.isdigit, text)):
+        return False
+    return _HEADER_WORDS.search(text) is not None or _ROOM.fullmatch(text) is not None
+
+
+def key_column(header: Sequence[str]) -> int | None:
+    """The column that says which door or device a row is of: the first that names doors, or else tags."""
+    keys = [at for at, name in enumerate(header) if _KEY.search(name)]
+    return next((at for at in keys if "door" in header[at].casefold()), keys[0] if keys else None)
 
 
 def _edges(header: Row) -> tuple[float, float]:
@@ -311,8 +326,9 @@ def _edges(header: Row) -> tuple[float, float]:
 
 
 def _below(rows: tuple[Row, ...], at: int, header: Row, left: float, right: float) -> Iterator[tuple[int, Row]]:
-    """The rows under a header whose first column has something; a line that only goes on is passed over."""
+    """The rows under a header whose key column has a number; a line that only goes on is passed over."""
     last = rows[at]
+    key = key_column([cell.text for cell in header.cells])
     for below in range(at + 1, len(rows)):  # a copy of the rest for each header would be quadratic
         row = rows[below]
         if last.y - row.y > _ROW_HEIGHTS * last.size:
@@ -320,7 +336,7 @@ def _below(rows: tuple[Row, ...], at: int, header: Row, left: float, right: floa
         cells = tuple(cell for cell in row.cells if left <= cell.x <= right)
         if not cells:
             continue
-        is_keyed = _column(header, cells[0]) == 0 and any(map(str.isdigit, cells[0].text))
+        is_keyed = any(_column(header, cell) == key and any(map(str.isdigit, cell.text)) for cell in cells)
         if not is_keyed and _header(Row(row.y, row.size, cells)) is not None:
             return
         if is_keyed and len(cells) >= 2:

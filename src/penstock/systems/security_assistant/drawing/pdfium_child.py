@@ -29,6 +29,7 @@ _MOST_SEGMENTS = 400
 _MOST_DEPTH = 12
 _JOIN_EMS, _BLANK_EMS, _CELL_EMS = 0.12, 0.45, 1.5
 """A smaller gap is none; a larger one is a blank; from the second on, text without a blank between is another cell."""
+_ASKEW = 0.25
 Place = tuple[float, float]
 
 
@@ -95,7 +96,9 @@ def _append(
     gap = (along - length) / own
     if abs(across) > 0.25 * own or not -0.5 < gap < (_CELL_EMS if blank else _BLANK_EMS):
         return False
-    run[0] += (" " if blank or gap > _JOIN_EMS else "") + letter
+    # How wide a letter is that stands at 45 degrees is not known: only a blank is a blank there.
+    join = _BLANK_EMS if abs(cos * cos - sin * sin) <= _ASKEW else _JOIN_EMS
+    run[0] += (" " if blank or gap > join else "") + letter
     run[3] = max(length, along + advance)
     return True
 
@@ -126,7 +129,7 @@ def _advance(width: float, height: float, angle: float, size: float) -> float:
     """How far a letter goes on, of the upright box around it: that box is larger when the letter is turned."""
     cos, sin = abs(math.cos(math.radians(angle))), abs(math.sin(math.radians(angle)))
     square = cos * cos - sin * sin
-    wide = (width * cos - height * sin) / square if abs(square) > 0.25 else 0.58 * size
+    wide = (width * cos - height * sin) / square if abs(square) > _ASKEW else 0.58 * size
     return wide if 0 < wide < 3 * size else 0.58 * size
 
 
