@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from penstock.systems.security_assistant.drawing.marks import (
     CODE,
     NUMBER,
     Mark,
+    Nearby,
     page_marks,
     page_runs,
     tag_key,
@@ -255,27 +256,31 @@ class _Count:
     def _link_doors(self) -> None:
         """What has the number of a door is at that door: so drawings are numbered. The rest is at the nearest."""
         doors = {one.number: key for key, one in self.seen.items() if one.type == "door"}
-        places = [(place, key) for key, one in self.seen.items() if one.type == "door" for place in one.places]
-        by_page: dict[int, list[tuple[Mark, str]]] = defaultdict(list)
-        for place, key in places:
-            by_page[place.page].append((place, key))
+        keys = {id(place): key for key, one in self.seen.items() if one.type == "door" for place in one.places}
+        by_page: dict[int, list[Mark]] = defaultdict(list)
+        for one in self.seen.values():
+            if one.type == "door":
+                for place in one.places:
+                    by_page[place.page].append(place)
+        nearby = {page: Nearby(places) for page, places in by_page.items()}
         for one in self.seen.values():
             if one.door or one.type not in AT_DOORS:
                 continue
             one.door = doors.get(one.number, "") if one.number else ""
-            if not one.door and one.places:
-                one.door = _nearest_door(one.places[0], by_page[one.places[0].page])
+            if not one.door and one.places and one.places[0].page in nearby:
+                nearest = _nearest_door(one.places[0], nearby[one.places[0].page])
+                one.door = keys[id(nearest)] if nearest is not None else ""
 
     def _drop_repeated_ticks(self) -> None:
         """A tick in a schedule says that there is one of that type at the door; the plan may have drawn it."""
-        drawn = Counter((one.door, one.type) for one in self.seen.values() if one.plans)
+        drawn: dict[tuple[str, str], list[Sighting]] = defaultdict(list)
+        for one in self.seen.values():
+            if one.plans:
+                drawn[one.door, one.type].append(one)
         for key, one in list(self.seen.items()):
-            if "/" in key and not one.plans and drawn[one.door, one.type] > 0:
-                drawn[one.door, one.type] -= 1
+            if "/" in key and not one.plans and drawn[one.door, one.type]:
+                drawn[one.door, one.type].pop().schedules |= one.schedules
                 del self.seen[key]
-                for other in self.seen.values():
-                    if (other.door, other.type) == (one.door, one.type) and other.plans:
-                        other.schedules |= one.schedules
 
 
 def plan_marks(page: Page) -> tuple[list[Mark], list[TextRun]]:
@@ -327,10 +332,10 @@ def _count_of(text: str) -> int:
     return min(int(text), 20) if text.isdecimal() and len(text) <= 2 else 1
 
 
-def _nearest_door(mark: Mark, doors: Iterable[tuple[Mark, str]]) -> str:
-    found = [((door.x - mark.x) ** 2 + (door.y - mark.y) ** 2, key) for door, key in doors]
-    distance, key = min(found, default=(0.0, ""))
-    return key if distance <= (_DOOR_REACH * mark.size) ** 2 else ""
+def _nearest_door(mark: Mark, doors: Nearby[Mark]) -> Mark | None:
+    reach = _DOOR_REACH * mark.size
+    found = doors.within(mark.x, mark.y, reach, reach)
+    return min(found, key=lambda door: (door.x - mark.x) ** 2 + (door.y - mark.y) ** 2, default=None)
 
 
 def count_components(drawing: Drawing) -> Components:

@@ -23,7 +23,7 @@ from penstock.systems.security_assistant.drawing.components import (
     type_of,
 )
 from penstock.systems.security_assistant.drawing.legend import CUSTOM, abbreviations_of, legend_of
-from penstock.systems.security_assistant.drawing.marks import Mark, key_of, tag_key, unread_outlines
+from penstock.systems.security_assistant.drawing.marks import Mark, key_of, page_runs, tag_key, unread_outlines
 from penstock.systems.security_assistant.drawing.page import Drawing
 from penstock.systems.security_assistant.drawing.schedule import Evaluation, Finding, Severity, shown_finding
 
@@ -49,7 +49,7 @@ class DrawingCheck:
 
 
 def check_against(drawing: Drawing, components: Components, judged: Evaluation) -> Evaluation:
-    """The evaluation of whoever judged, with what the drawing itself says: nobody passes a schedule that lacks marks."""
+    """The evaluation of whoever judged, with what the drawing says: a schedule that lacks marks does not pass."""
     found = check_drawing_marks(drawing, components)
     score = max(0, judged.score - (_FULL - found.score))
     return replace(
@@ -58,6 +58,7 @@ def check_against(drawing: Drawing, components: Components, judged: Evaluation) 
 
 
 def check_drawing_marks(drawing: Drawing, components: Components) -> DrawingCheck:
+    counted = count_components(drawing)
     known = {**(legend_of(drawing) or CUSTOM), **abbreviations_of(drawing)}
     pages = [(page, *plan_marks(page)) for page in drawing.pages]
     marks = [mark for _, found, _ in pages for mark in found if mark.code]
@@ -67,9 +68,9 @@ def check_drawing_marks(drawing: Drawing, components: Components) -> DrawingChec
         *_finding(0, "error", "marks with a code of the legend are in no row", missing),
         *_finding(0, "warning", "marks look like devices, and their codes are not known", strange),
         *_unread(unread),
-        *_finding(1, "error", "rows have no mark on the drawing", _made_up(drawing, components, marks)),
+        *_finding(1, "error", "rows have no mark on the drawing", _made_up(drawing, components, marks, counted)),
         *_legend(components, known),
-        *_finding(3, "error", "devices of the drawing's schedule are in no row", _unscheduled(drawing, components)),
+        *_finding(3, "error", "devices of the drawing's schedule are in no row", _unscheduled(counted, components)),
         *_pages(drawing),
         *_unsure(components),
     ]
@@ -105,17 +106,15 @@ def _missing(marks: list[Mark], rows: Iterable[Component], known: dict[str, str]
     return missing, strange
 
 
-def _made_up(drawing: Drawing, components: Components, marks: list[Mark]) -> list[str]:
+def _made_up(drawing: Drawing, components: Components, marks: list[Mark], counted: Components) -> list[str]:
     """Designators that stand nowhere on the drawing (2)."""
     drawn = {mark.key for mark in marks} | {tag_key("", mark.number) for mark in marks}
-    texts = {_plain(cell.text) for page in drawing.pages for row in page.rows for cell in row.cells}
-    texts |= {_plain(run.text) for page in drawing.pages for run in page.runs}
-    every = "\n".join(sorted(texts))
-    ticks = {one.designator for one in count_components(drawing).found}
+    texts = {_plain(run.text) for page in drawing.pages for run in page_runs(page)}
+    texts |= {_plain(one.designator) for one in counted.found}
     return [
         one.designator
         for one in components.found
-        if key_of(one.designator) not in drawn and one.designator not in ticks and _plain(one.designator) not in every
+        if key_of(one.designator) not in drawn and _plain(one.designator) not in texts
     ]
 
 
@@ -133,12 +132,12 @@ def _legend(components: Components, known: dict[str, str]) -> Iterator[Finding]:
             yield Finding(DRAWING_CHECKS[2], severity, message, abs(found - stated), (code,))
 
 
-def _unscheduled(drawing: Drawing, components: Components) -> list[str]:
+def _unscheduled(counted: Components, components: Components) -> list[str]:
     """What the drawing's own tables ask for at a door, and no row has (3)."""
     has = Counter((_plain(one.door), one.type) for one in components.found)
     wants = Counter(
         (_plain(one.door), one.type, one.door)
-        for one in count_components(drawing).found
+        for one in counted.found
         if one.in_schedule and one.type in AT_DOORS and one.door
     )
     return [f"{door} {kind}" for (plain, kind, door), count in wants.items() if has[plain, kind] < count]

@@ -166,7 +166,7 @@ def _under(title: TextRun, pairs: Sequence[tuple[TextRun, Entry]]) -> Iterator[E
             count += 1
 
 
-def _entry(run: TextRun, nearby: Nearby) -> Entry | None:
+def _entry(run: TextRun, nearby: Nearby[TextRun]) -> Entry | None:
     text = run.text.strip()
     code = as_code(run)
     if code:
@@ -185,7 +185,7 @@ def _entry(run: TextRun, nearby: Nearby) -> Entry | None:
     return Entry(one.group(1), words_text.strip(), run.y, count, (run, *more))
 
 
-def _right_of(run: TextRun, nearby: Nearby, reach: float = 16) -> TextRun | None:
+def _right_of(run: TextRun, nearby: Nearby[TextRun], reach: float = 16) -> TextRun | None:
     """The nearest text in the same line to the right; a symbol's code may stand a little above or below its words."""
     begin = run.x + run.length / 2
     found = [
@@ -196,7 +196,7 @@ def _right_of(run: TextRun, nearby: Nearby, reach: float = 16) -> TextRun | None
     return min(found, key=lambda one: (one[0] // (2 * run.size), one[1]), default=(0, 0, None))[2]
 
 
-def _count_after(words: TextRun, nearby: Nearby) -> tuple[int | None, tuple[TextRun, ...]]:
+def _count_after(words: TextRun, nearby: Nearby[TextRun]) -> tuple[int | None, tuple[TextRun, ...]]:
     begin = words.x + words.length / 2
     for other in nearby.within(begin + 200, words.y, 210, 0.5 * words.size):
         if other is not words and other.x > begin and other.text.strip().isdecimal() and len(other.text.strip()) <= 4:

@@ -15,7 +15,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from itertools import pairwise
+from typing import Final, Generic, Protocol, TypeVar
 
 from penstock.systems.security_assistant.drawing.page import Page, Shape, TextRun
 
@@ -124,17 +125,31 @@ def as_code(run: TextRun) -> str:
     return found.group() if found else ""
 
 
-class Nearby:
-    """Runs by their places."""
+class Placed(Protocol):
+    @property
+    def x(self) -> float: ...
+    @property
+    def y(self) -> float: ...
+
+
+Thing = TypeVar("Thing", bound=Placed)
+
+
+class Nearby(Generic[Thing]):
+    """Runs or marks by their places. Of what is heaped up in one place, some only: each is compared with few."""
 
     _STEP: Final = 60.0
+    _MOST: Final = 300
+    """Of a square of that many points: an A4 page of small print has half as many words in it."""
 
-    def __init__(self, runs: Iterable[TextRun]) -> None:
-        self._cells: dict[tuple[int, int], list[TextRun]] = defaultdict(list)
-        for run in runs:
-            self._cells[int(run.x // self._STEP), int(run.y // self._STEP)].append(run)
+    def __init__(self, things: Iterable[Thing]) -> None:
+        self._cells: dict[tuple[int, int], list[Thing]] = defaultdict(list)
+        for one in things:
+            cell = self._cells[int(one.x // self._STEP), int(one.y // self._STEP)]
+            if len(cell) < self._MOST:
+                cell.append(one)
 
-    def within(self, x: float, y: float, across: float, up: float) -> Iterator[TextRun]:
+    def within(self, x: float, y: float, across: float, up: float) -> Iterator[Thing]:
         """Those whose middle is in the box of that half width and half height."""
         step = self._STEP
         for column in range(int((x - across) // step), int((x + across) // step) + 1):
@@ -165,7 +180,7 @@ def page_marks(page: Page, taken: Iterable[TextRun] = ()) -> list[Mark]:
     return _without_grid([paired.get(id(mark), mark) for mark in marks])
 
 
-def _outlined(shapes: Iterable[Shape], nearby: Nearby) -> Iterator[tuple[Shape, list[TextRun]]]:
+def _outlined(shapes: Iterable[Shape], nearby: Nearby[TextRun]) -> Iterator[tuple[Shape, list[TextRun]]]:
     """Each run with the smallest outline that holds it."""
     seen: set[int] = set()
     for shape in sorted(shapes, key=lambda shape: shape.width * shape.height):
@@ -192,7 +207,6 @@ def _of_outline(page: int, shape: Shape, inside: list[TextRun]) -> tuple[Mark | 
         return -round(up / (0.6 * first.size)), along
 
     lines = sorted(inside, key=order)
-    texts = [run.text.strip() for run in lines]
     sure = min(run.confidence for run in inside)
 
     def mark(code: str, number: str, tag: str) -> Mark:
@@ -218,9 +232,7 @@ def _of_outline(page: int, shape: Shape, inside: list[TextRun]) -> tuple[Mark | 
     codes = [as_code(run) for run in lines]
     numbers = [as_number(run) for run in lines]
     if numbers[0]:
-        if len(lines) > 1 and any(
-            _SHEET.fullmatch(text) or code for text, code in zip(texts[1:], codes[1:], strict=True)
-        ):
+        if any(_SHEET.fullmatch(run.text.strip()) or as_code(run) for run in lines[1:]):
             return None, True
         return mark("", numbers[0], numbers[0]), True
     if not codes[0]:
@@ -238,7 +250,7 @@ def _of_text(page: int, run: TextRun) -> Iterator[Mark]:
         yield Mark(code, "", code, run.x, run.y, run.size, page, confidence=run.confidence, runs=(run,))
 
 
-def _under_label(run: TextRun, nearby: Nearby) -> bool:
+def _under_label(run: TextRun, nearby: Nearby[TextRun]) -> bool:
     """Whether a label of the title block stands above the run or before it, and begins where it does."""
     reach = max(120.0, run.length)
     for other in nearby.within(run.x, run.y, reach, 3 * run.size):
@@ -317,7 +329,7 @@ def _counts_up(line: list[Mark], axis: str) -> bool:
     values = [int(name) if name.isdigit() else ord(name[0]) * 100 + ord(name[-1]) for name in names]
     if any(name.startswith("0") for name in names):
         return False
-    steps = {after - before for before, after in zip(values, values[1:], strict=False)}
+    steps = {after - before for before, after in pairwise(values)}
     # A step of two is a letter that is left out: I and O are.
     return steps <= {1, 2} or steps <= {-1, -2} or steps <= {101, 202} or steps <= {-101, -202}
 

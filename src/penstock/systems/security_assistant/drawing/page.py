@@ -19,6 +19,8 @@ _SAME_LINE_EMS: Final = 0.5
 _GAP_EMS: Final = 0.45
 """Runs of a line that are farther apart are cells of their own; a space has about 0.28."""
 _COLUMN_LETTERS: Final = 24
+MOST_LETTERS: Final = 500
+"""Of one run: a line of notes has two hundred."""
 _UPRIGHT_DEGREES: Final = 5
 _CAPITAL_EMS: Final = 0.36
 """From the baseline to the middle of a capital letter."""
@@ -222,6 +224,8 @@ def _joined(left: TextRun, right: TextRun) -> TextRun | None:
     size = max(left.size, right.size)
     if left.text == right.text and math.hypot(along, across) < 0.3 * size:
         return left
+    if len(left.text) + len(right.text) > MOST_LETTERS:
+        return None
     if not -0.2 * size < gap < _GAP_EMS * min(left.size, right.size) or not 0.75 < left.size / right.size < 1.33:
         return None
     blank = " " if gap > 0.12 * size else ""
@@ -270,8 +274,8 @@ _HEADER_WORDS: Final = re.compile(
 _ROOM: Final = re.compile(r"room(?: (?:name|no\.?|number))?|raum", re.I)
 """Names of rooms stand in a line on a plan, and have such words too."""
 _KEY: Final = re.compile(
-    r"(?<![a-z])(doors?(?! (?:contact|sensor|switch|pos))|tag|ref(erence)?|mark|opening|designator|device|item|tür|porte)"
-    r"(?![a-z])",
+    r"(?<![a-z])(doors?(?! (?:contact|sensor|switch|pos))|tag|ref(erence)?|mark|opening|designator|device|item|tür|"
+    r"porte)(?![a-z])",
     re.I,
 )
 _FEWEST_COLUMNS: Final = 3
@@ -328,6 +332,7 @@ def _edges(header: Row) -> tuple[float, float]:
 def _below(rows: tuple[Row, ...], at: int, header: Row, left: float, right: float) -> Iterator[tuple[int, Row]]:
     """The rows under a header whose key column has a number; a line that only goes on is passed over."""
     last = rows[at]
+    columns = _Columns(header)
     key = key_column([cell.text for cell in header.cells])
     for below in range(at + 1, len(rows)):  # a copy of the rest for each header would be quadratic
         row = rows[below]
@@ -336,7 +341,7 @@ def _below(rows: tuple[Row, ...], at: int, header: Row, left: float, right: floa
         cells = tuple(cell for cell in row.cells if left <= cell.x <= right)
         if not cells:
             continue
-        is_keyed = any(_column(header, cell) == key and any(map(str.isdigit, cell.text)) for cell in cells)
+        is_keyed = any(columns.of(cell) == key and any(map(str.isdigit, cell.text)) for cell in cells)
         if not is_keyed and _header(Row(row.y, row.size, cells)) is not None:
             return
         if is_keyed and len(cells) >= 2:
@@ -347,21 +352,28 @@ def _below(rows: tuple[Row, ...], at: int, header: Row, left: float, right: floa
 def _by_column(header: Row, row: Row) -> dict[str, str]:
     names = [cell.text.casefold() for cell in header.cells]
     cells: dict[str, list[str]] = {name: [] for name in names}
+    columns = _Columns(header)
     for cell in row.cells:
-        cells[names[_column(header, cell)]].append(cell.text)
+        cells[names[columns.of(cell)]].append(cell.text)
     return {name: " ".join(texts).strip() for name, texts in cells.items()}
 
 
-def _column(header: Row, cell: Cell) -> int:
-    """The column whose begin or whose middle is nearest to the cell's: columns are aligned one way or the other."""
-    begins = [one.x for one in header.cells]  # from left to right
-    by_begin = _nearest(begins, cell.x)
-    if not cell.end or not all(one.end for one in header.cells):
-        return by_begin
-    middles = [(one.x + one.end) / 2 for one in header.cells]
-    middle = (cell.x + cell.end) / 2
-    by_middle = _nearest(middles, middle)
-    return by_middle if abs(middles[by_middle] - middle) < abs(begins[by_begin] - cell.x) else by_begin
+class _Columns:
+    """The columns of a header. A cell is in the one whose begin or whose middle is nearest to its own."""
+
+    def __init__(self, header: Row) -> None:
+        self._begins = [cell.x for cell in header.cells]  # from left to right
+        ended = all(cell.end for cell in header.cells)
+        self._middles = [(cell.x + cell.end) / 2 for cell in header.cells] if ended else []
+
+    def of(self, cell: Cell) -> int:
+        by_begin = _nearest(self._begins, cell.x)
+        if not cell.end or not self._middles:
+            return by_begin
+        middle = (cell.x + cell.end) / 2
+        by_middle = _nearest(self._middles, middle)
+        nearer = abs(self._middles[by_middle] - middle) < abs(self._begins[by_begin] - cell.x)
+        return by_middle if nearer else by_begin
 
 
 def _nearest(places: list[float], x: float) -> int:

@@ -3,7 +3,7 @@
     python pdfium_child.py read MOST_PIECES MEMORY_BYTES SECONDS < drawing.pdf > pages.json
     python pdfium_child.py render PAGE DPI MOST_PIXELS MEMORY_BYTES SECONDS < drawing.pdf > pixels
 
-1. The process limits its own memory and processor time before it looks at the file. PDFium is C++ and drawings come from
+1. The process limits its own memory and time before it looks at the file. PDFium is C++, and drawings come from
    strangers: what such a file can break is this process and no other.
 2. `read` answers JSON: for each page its size, its runs of text, its closed outlines, how many paths it draws, and how
    much of it pictures cover. Places are points from the lower left corner of the page as it is shown.
@@ -30,6 +30,8 @@ _MOST_DEPTH = 12
 _JOIN_EMS, _BLANK_EMS, _CELL_EMS = 0.12, 0.45, 1.5
 """A smaller gap is none; a larger one is a blank; from the second on, text without a blank between is another cell."""
 _ASKEW = 0.25
+_MOST_LETTERS = 500
+"""Of one run: a line of notes has two hundred."""
 Place = tuple[float, float]
 
 
@@ -88,8 +90,8 @@ def _append(
     run: list[Any], letter: str, x: float, y: float, angle: float, size: float, advance: float, blank: bool
 ) -> bool:
     """Whether the letter goes on where the run ends; then it does."""
-    _, x0, y0, length, own, turn = run
-    if abs((angle - turn + 180) % 360 - 180) > 3 or not 0.7 < size / own < 1.4:
+    text, x0, y0, length, own, turn = run
+    if len(text) >= _MOST_LETTERS or abs((angle - turn + 180) % 360 - 180) > 3 or not 0.7 < size / own < 1.4:
         return False
     cos, sin = math.cos(math.radians(turn)), math.sin(math.radians(turn))
     along, across = (x - x0) * cos + (y - y0) * sin, (y - y0) * cos - (x - x0) * sin

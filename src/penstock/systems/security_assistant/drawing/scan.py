@@ -91,7 +91,9 @@ def _boxes(picture: Any) -> Iterator[TextRun]:
             if int((tile < _DARK).sum()) < _FEWEST_DARK:
                 continue
             answer = _engine()(np.repeat(tile[:, :, None], 3, axis=2))
-            for box, text, score in zip(answer.boxes or (), answer.txts or (), answer.scores or (), strict=True):
+            if answer.boxes is None:
+                continue
+            for box, text, score in zip(answer.boxes, answer.txts, answer.scores, strict=True):
                 run = _run(box, text, float(score), left, top)
                 if run is not None:
                     yield run
