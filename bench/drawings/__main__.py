@@ -5,8 +5,8 @@
     python -m bench.drawings --styles bubbles --show    # what is missed and what is too much
     python -m bench.drawings --save DIR           # the PDF files too
 
-The styles of `tuned.py` were drawn while the reader was made. Those of `held_out.py` were drawn before, and are reported
-apart. The exit code is 1 if a goal is missed: 0.95 for text drawings, 0.85 for scans.
+The styles of `tuned.py` were drawn while the reader was made. Those of `held_out.py` were drawn before, and are
+reported apart. The exit code is 1 if a goal is missed: 0.95 for text drawings, 0.85 for scans.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Score:
-    """`right` of `found` are true, of `truth` that there are; `typed` of these have the right type, `placed` the door."""
+    """`right` of `found` are true; `typed` of these have the right type, and `placed` of `doors` the right door."""
 
     truth: int = 0
     found: int = 0

@@ -205,11 +205,10 @@ def scan_of(pdf: bytes, dpi: int, skew: float, rng: random.Random) -> bytes:
             f"/Resources << /XObject << /Scan {number + 2} 0 R >> >> >>".encode()
         )
         objects.append(f"<< /Length {len(draw)} /Filter /FlateDecode >>\nstream\n".encode() + draw + b"\nendstream")
-        objects.append(
+        head = (
             f"<< /Type /XObject /Subtype /Image /Width {picture.width} /Height {picture.height} "
-            f"/ColorSpace /DeviceGray /BitsPerComponent 8 /Filter /DCTDecode /Length {data.tell()} >>\nstream\n".encode()
-            + data.getvalue()
-            + b"\nendstream"
+            f"/ColorSpace /DeviceGray /BitsPerComponent 8 /Filter /DCTDecode /Length {data.tell()} >>\nstream\n"
         )
+        objects.append(head.encode() + data.getvalue() + b"\nendstream")
     objects[1] = f"<< /Type /Pages /Kids [{' '.join(kids)}] /Count {len(kids)} >>".encode()
     return _file_of(objects)

@@ -138,9 +138,9 @@ Thing = TypeVar("Thing", bound=Placed)
 class Nearby(Generic[Thing]):
     """Runs or marks by their places. Of what is heaped up in one place, some only: each is compared with few."""
 
-    _STEP: Final = 60.0
-    _MOST: Final = 300
-    """Of a square of that many points: an A4 page of small print has half as many words in it."""
+    _STEP: Final = 40.0
+    _MOST: Final = 60
+    """In a square of that many points: small print has thirty words in it."""
 
     def __init__(self, things: Iterable[Thing]) -> None:
         self._cells: dict[tuple[int, int], list[Thing]] = defaultdict(list)
