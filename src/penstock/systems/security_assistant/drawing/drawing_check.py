@@ -22,7 +22,7 @@ from penstock.systems.security_assistant.drawing.components import (
     plan_marks,
     type_of,
 )
-from penstock.systems.security_assistant.drawing.legend import CUSTOM, abbreviations_of, legend_of
+from penstock.systems.security_assistant.drawing.legend import CUSTOM, DOOR_CODES, abbreviations_of, legend_of
 from penstock.systems.security_assistant.drawing.marks import Mark, key_of, page_runs, tag_key, unread_outlines
 from penstock.systems.security_assistant.drawing.page import Drawing
 from penstock.systems.security_assistant.drawing.schedule import Evaluation, Finding, Severity, shown_finding
@@ -64,17 +64,19 @@ def check_drawing_marks(drawing: Drawing, components: Components) -> DrawingChec
     marks = [mark for _, found, _ in pages for mark in found if mark.code]
     missing, strange = _missing(marks, components.found, known)
     unread = sum(len(unread_outlines(page, found)) for page, found, _ in pages)
+    asked, unanswered = _unscheduled(counted, components)
     findings = [
         *_finding(0, "error", "marks with a code of the legend are in no row", missing),
         *_finding(0, "warning", "marks look like devices, and their codes are not known", strange),
         *_unread(unread),
         *_finding(1, "error", "rows have no mark on the drawing", _made_up(drawing, components, marks, counted)),
         *_legend(components, known),
-        *_finding(3, "error", "devices of the drawing's schedule are in no row", _unscheduled(counted, components)),
+        *_finding(3, "error", "devices of the drawing's schedule are in no row", unanswered),
         *_pages(drawing),
         *_unsure(components),
     ]
-    return DrawingCheck(_score(len(marks) + unread, len(missing) + len(strange) + unread, findings), tuple(findings))
+    lacking = len(missing) + len(strange) + unread + len(unanswered)
+    return DrawingCheck(_score(len(marks) + unread + asked, lacking, findings), tuple(findings))
 
 
 def _score(marks: int, missing: int, findings: Iterable[Finding]) -> int:
@@ -90,7 +92,8 @@ def _missing(marks: list[Mark], rows: Iterable[Component], known: dict[str, str]
     different = {mark.key: mark for mark in marks if mark.number}.values()
     series = Counter(mark.code for mark in different if mark.outline or " " not in mark.tag)
     for mark in different:
-        if mark.key in numbered or tag_key("", mark.number) in numbered:
+        is_door = mark.code in DOOR_CODES or type_of(known.get(mark.code, "")) == "door"
+        if mark.key in numbered or (is_door and tag_key("", mark.number) in numbered):
             continue
         if mark.code in known:
             missing.append(mark.tag)
@@ -132,15 +135,18 @@ def _legend(components: Components, known: dict[str, str]) -> Iterator[Finding]:
             yield Finding(DRAWING_CHECKS[2], severity, message, abs(found - stated), (code,))
 
 
-def _unscheduled(counted: Components, components: Components) -> list[str]:
-    """What the drawing's own tables ask for at a door, and no row has (3)."""
+def _unscheduled(counted: Components, components: Components) -> tuple[int, list[str]]:
+    """How many devices the drawing's own tables ask for at doors, and those that no row has (3)."""
     has = Counter((_plain(one.door), one.type) for one in components.found)
     wants = Counter(
-        (_plain(one.door), one.type, one.door)
+        (one.door, one.type)
         for one in counted.found
-        if one.in_schedule and one.type in AT_DOORS and one.door
+        if one.in_schedule and one.type in AT_DOORS and one.type != "door" and one.door
     )
-    return [f"{door} {kind}" for (plain, kind, door), count in wants.items() if has[plain, kind] < count]
+    lacking = [
+        f"{door} {kind}" for (door, kind), count in wants.items() for _ in range(count - has[_plain(door), kind])
+    ]
+    return sum(wants.values()), lacking
 
 
 def _pages(drawing: Drawing) -> Iterator[Finding]:

@@ -121,7 +121,7 @@ def as_number(run: TextRun) -> str:
 
 
 def as_code(run: TextRun) -> str:
-    found = CODE.fullmatch(run.text.strip())
+    found = CODE.fullmatch(run.text.strip(" #"))
     return found.group() if found else ""
 
 
