@@ -4,7 +4,8 @@
    its wheel: nothing is downloaded.
 2. A page is read in tiles, so that a large sheet takes no more memory than a small one. Tiles overlap by more than a
    tag's length, and what two of them have seen is kept once.
-3. Codes that stand alone are looked at again, enlarged: a digit above or below them is easily overlooked.
+3. Codes that stand alone are looked at again, enlarged: a digit above or below them is easily overlooked. So are short
+   texts that are doubtful, turned by a quarter both ways too.
 4. A page that was laid askew is set straight: by the angle that most of its text has.
 5. Without the extra `ocr` a page is not read, and `read_page` gives None: whoever needs it tells so.
 """
@@ -43,6 +44,7 @@ _SQUARES: Final = 6
 _MARGIN: Final = 12
 _AROUND: Final = 2.3
 """Half of the square that is read again, in heights of the code's letters: what is right above and below it."""
+_DOUBTFUL: Final = 0.92
 _CODE: Final = re.compile(r"[A-Z#]{1,6}")
 _DASHES: Final = re.compile("[‐‑‒–—―一－]")
 
@@ -112,54 +114,87 @@ def _recognised(tile: Any, left: int = 0, top: int = 0) -> Iterator[TextRun]:
             yield run
 
 
+@dataclass(frozen=True, slots=True)
+class _Square:
+    """A part of the picture that is read again: its corner, its side, and by how many quarters it is turned."""
+
+    left: int
+    top: int
+    side: int
+    turns: int
+
+    def back(self, run: TextRun, x0: float, y0: float, scale: float) -> TextRun:
+        """A run of the mosaic, where the square is at x0, y0, as a run of the picture."""
+        x, y = (run.x - x0) / scale, (run.y - y0) / scale
+        if self.turns == 1:
+            x, y = self.side - y, x
+        elif self.turns == 3:
+            x, y = y, self.side - x
+        angle = (run.angle - 90 * self.turns) % 360
+        return TextRun(
+            run.text, x + self.left, y + self.top, run.length / scale, run.size / scale, angle, run.confidence
+        )
+
+
 def _look_again(picture: Any, found: list[TextRun]) -> list[TextRun]:
-    """The same, where squares around codes that stand alone were read once more, many of them in one tile (3)."""
+    """The same, where squares around codes and around doubtful texts were read once more (3)."""
+    usual = median([run.size for run in found]) if found else 0.0
+    looks: list[list[_Square]] = []
+    for run in found:
+        if _is_doubtful(run, usual):  # of a stack that is turned, the lines are taken for one
+            looks.append([_square(run, usual, turns) for turns in (0, 1, 3)])
+        elif _CODE.fullmatch(run.text) and run.length < _BUBBLE_HEIGHTS * run.size:
+            looks.append([_square(run, run.size, 0)])
+    squares = [square for look in looks for square in look]
+    read: dict[_Square, list[TextRun]] = {}
+    for at in range(0, len(squares), _SQUARES * _SQUARES):
+        read |= _read_squares(picture, squares[at : at + _SQUARES * _SQUARES])
+    for look in looks:
+        best = max(look, key=lambda square: _sense(read[square]))
+        if read[best] and (len(look) == 1 or _sense(read[best])[0]):
+            found = [run for run in found if not _is_within(run, best.left, best.top, best.side)] + read[best]
+    return _once(found)
+
+
+def _is_doubtful(run: TextRun, usual: float) -> bool:
+    short = len(run.text) <= 4 and run.size < 3 * usual
+    return short and (run.confidence < _DOUBTFUL or (run.size > 1.35 * usual and run.length < 1.8 * run.size))
+
+
+def _sense(runs: list[TextRun]) -> tuple[bool, float]:
+    """Whether there is a code and a number, and how sure that is."""
+    code = any(_CODE.fullmatch(run.text) for run in runs)
+    number = any(run.text.isdigit() for run in runs)
+    return code and number, sum(run.confidence for run in runs) / len(runs) if runs else 0.0
+
+
+def _square(run: TextRun, size: float, turns: int) -> _Square:
+    half = max(4, int(_AROUND * size))
+    return _Square(max(0, int(run.x) - half), max(0, int(run.y) - half), 2 * half, turns)
+
+
+def _read_squares(picture: Any, squares: list[_Square]) -> dict[_Square, list[TextRun]]:
+    """What stands in each, all of them enlarged in one tile; what the edge of a square cuts is left out."""
     import cv2
     import numpy as np
 
-    lone = [run for run in found if _CODE.fullmatch(run.text) and run.length < _BUBBLE_HEIGHTS * run.size]
     side = _TILE // _SQUARES
-    kept = list(found)
-    for at in range(0, len(lone), _SQUARES * _SQUARES):
-        mosaic = np.full((_TILE, _TILE), 255, dtype=np.uint8)
-        places: list[tuple[int, int, float]] = []
-        for place, run in enumerate(lone[at : at + _SQUARES * _SQUARES]):
-            half = int(_AROUND * run.size)
-            left, top = max(0, int(run.x) - half), max(0, int(run.y) - half)
-            square = picture[top : top + 2 * half, left : left + 2 * half]
-            scale = (side - _MARGIN) / (2 * half)
-            size = (max(1, int(square.shape[1] * scale)), max(1, int(square.shape[0] * scale)))
-            row, column = divmod(place, _SQUARES)
-            enlarged = cv2.resize(square, size, interpolation=cv2.INTER_CUBIC)
-            mosaic[row * side : row * side + size[1], column * side : column * side + size[0]] = enlarged
-            places.append((left, top, scale))
-        kept = _replaced(kept, list(_recognised(mosaic)), places, side)
-    return kept
-
-
-def _replaced(
-    found: list[TextRun], again: list[TextRun], places: list[tuple[int, int, float]], side: int
-) -> list[TextRun]:
-    """The runs of a page, with what was read again in its squares instead of what was read there before."""
-    for place, (left, top, scale) in enumerate(places):
+    mosaic = np.full((_TILE, _TILE), 255, dtype=np.uint8)
+    for place, one in enumerate(squares):
         row, column = divmod(place, _SQUARES)
-        x0, y0 = column * side, row * side
+        part = np.full((one.side, one.side), 255, dtype=np.uint8)
+        seen = picture[one.top : one.top + one.side, one.left : one.left + one.side]
+        part[: seen.shape[0], : seen.shape[1]] = seen
+        enlarged = cv2.resize(np.rot90(part, one.turns), (side - _MARGIN,) * 2, interpolation=cv2.INTER_CUBIC)
+        mosaic[row * side : (row + 1) * side - _MARGIN, column * side : (column + 1) * side - _MARGIN] = enlarged
+    again = list(_recognised(mosaic))
+    read: dict[_Square, list[TextRun]] = {}
+    for place, one in enumerate(squares):
+        row, column = divmod(place, _SQUARES)
+        x0, y0, scale = column * side, row * side, (side - _MARGIN) / one.side
         inside = [run for run in again if _is_within(run, x0, y0, side - _MARGIN)]
-        if not inside:
-            continue
-        edge = (side - _MARGIN) / scale
-        found = [run for run in found if not _is_within(run, left, top, edge)]
-        found += [
-            replace(
-                run,
-                x=(run.x - x0) / scale + left,
-                y=(run.y - y0) / scale + top,
-                length=run.length / scale,
-                size=run.size / scale,
-            )
-            for run in inside
-        ]
-    return _once(found)
+        read[one] = [one.back(run, x0, y0, scale) for run in inside]
+    return read
 
 
 def _is_within(run: TextRun, left: float, top: float, side: float) -> bool:
