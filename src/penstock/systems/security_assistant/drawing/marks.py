@@ -174,10 +174,47 @@ def page_marks(page: Page, taken: Iterable[TextRun] = ()) -> list[Mark]:
     for run in runs:
         if id(run) not in used and not _under_label(run, nearby):
             marks += _of_text(page.number, run)
+    marks = _side_by_side(marks)
     plain_codes = [mark for mark in marks if not mark.number]
     numbers = [run for run in runs if id(run) not in used and as_number(run)]
     paired = _with_numbers(plain_codes, numbers)
     return _without_grid([paired.get(id(mark), mark) for mark in marks])
+
+
+def _side_by_side(marks: list[Mark]) -> list[Mark]:
+    """A code in an outline that touches one with a number is one mark: a box with a line in its middle."""
+    numbers = Nearby([mark for mark in marks if mark.outline and not mark.code])
+    found: list[Mark] = []
+    gone: set[int] = set()
+    for mark in marks:
+        if not (mark.outline and mark.code and not mark.number):
+            found.append(mark)
+            continue
+        reach = mark.width + mark.height
+        near = [
+            one for one in numbers.within(mark.x, mark.y, reach, reach) if id(one) not in gone and _touch(mark, one)
+        ]
+        other = min(near, key=lambda one: math.dist((one.x, one.y), (mark.x, mark.y)), default=None)
+        if other is None:
+            found.append(mark)
+            continue
+        gone.add(id(other))
+        sure = min(mark.confidence, other.confidence)
+        tag = f"{mark.code} {other.number}"
+        found.append(replace(mark, number=other.number, tag=tag, confidence=sure, runs=(*mark.runs, *other.runs)))
+    return [mark for mark in found if id(mark) not in gone]
+
+
+def _touch(code: Mark, number: Mark) -> bool:
+    """Whether the number's outline begins where the code's ends, after it or below it."""
+    along, up = code.runs[0].offset(number.runs[0].x, number.runs[0].y)
+    turned = 45 < code.runs[0].angle % 180 < 135
+    wide = [one.height if turned else one.width for one in (code, number)]
+    high = [one.width if turned else one.height for one in (code, number)]
+    slack = 0.5 * code.size
+    beside = abs(up) < slack and 0 < along < sum(wide) / 2 + slack
+    below = abs(along) < slack and 0 < -up < sum(high) / 2 + slack
+    return beside or below
 
 
 def _outlined(shapes: Iterable[Shape], nearby: Nearby[TextRun]) -> Iterator[tuple[Shape, list[TextRun]]]:
