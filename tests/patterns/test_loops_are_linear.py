@@ -21,7 +21,7 @@ from penstock.files import keys
 from penstock.files.keys import normalize_name
 from penstock.pipelines.lineage import Lineage, Origin
 from penstock.systems.delphi.analysis.conversation import tidy
-from penstock.systems.security_assistant.drawing import components, pdf, schedule
+from penstock.systems.security_assistant.drawing import components, marks, page, pdf, schedule
 from penstock.systems.security_assistant.drawing.components import Component, Components
 from penstock.systems.security_assistant.drawing.pdf import Cell, Drawing, Page, Row
 from penstock.web.dashboard.items import item_text
@@ -103,24 +103,27 @@ def row(y: float, *texts: str, size: float = 1.0) -> Row:
     return Row(y, size, tuple(Cell(10.0 * at, text) for at, text in enumerate(texts)))
 
 
-def test_a_cell_of_many_pieces_is_joined_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
-    cell = pdf.Cell
-    monkeypatch.setattr(pdf, "Cell", lambda x, text: seen.append(len(text)) or cell(x, text))
+def test_a_line_of_many_pieces_is_joined_a_few_at_a_time() -> None:
+    def handled(count: int) -> int:
+        pieces = [page.TextRun("word", float(at), 0.0, 1.0, 1.0) for at in range(count)]
+        return sum(len(run.text) for run in page._join(pieces))
 
-    def written(count: int) -> int:
-        seen.clear()
-        pdf._row([pdf._Piece(float(at), 0.0, 1.0, "word") for at in range(count)])
-        return sum(seen)
+    assert_linear(handled)
 
-    assert_linear(written)
+
+def test_runs_that_are_heaped_up_are_compared_with_few() -> None:
+    def compared(count: int) -> int:
+        heap = marks.Nearby([page.TextRun("CR", 1.0, 1.0, 1.0, 1.0)] * count)
+        return sum(1 for _ in range(count) for _ in heap.within(1.0, 1.0, 5.0, 5.0))
+
+    assert_linear(lambda count: compared(count * 10))
 
 
 def test_the_rows_under_headers_are_not_copied_for_each() -> None:
     def copied(count: int) -> int:
         CountedRows.copied = 0
         rows = CountedRows(row(-float(at), "Door", "Location", "Level") for at in range(count))
-        assert list(pdf._tables(rows)) == []
+        assert list(page._tables(rows)) == []
         return CountedRows.copied
 
     assert_linear(copied)
@@ -143,7 +146,7 @@ def test_each_cell_finds_its_column_without_looking_at_all() -> None:
     def asked(count: int) -> int:
         cells = tuple(Cell(Place(at), f"column {at}") for at in range(count))
         Place.asked = 0
-        pdf._by_column(Row(0.0, 1.0, cells), Row(-1.0, 1.0, cells))
+        page._by_column(Row(0.0, 1.0, cells), Row(-1.0, 1.0, cells))
         return Place.asked
 
     assert_linear(asked)
@@ -154,7 +157,7 @@ def test_many_cells_of_one_column_are_joined_once() -> None:
 
     def handled(count: int) -> int:
         below = Row(-1.0, 1.0, tuple(Cell(99.0, "text") for _ in range(count)))
-        return characters_handled(lambda: pdf._by_column(header, below))
+        return characters_handled(lambda: page._by_column(header, below))
 
     assert_linear(handled)
 
@@ -188,8 +191,8 @@ def test_totals_that_a_drawing_states_are_compared_with_one_count(monkeypatch: p
 
 def test_a_designator_that_only_a_title_block_of_a_table_has_is_no_component() -> None:
     rows = (row(0.0, "Door", "Location", "Level"), row(-1.0, "D-1.01", "Sheet CR-9.99", "1"))
-    page = Page(1, rows, tuple(pdf._tables(rows)))
-    found = components.count_components(Drawing((page,), "vector"))
+    drawn = Page(1, rows, tuple(page._tables(rows)))
+    found = components.count_components(Drawing((drawn,), "vector"))
     assert [one.designator for one in found.found] == ["D-1.01"]
 
 
@@ -222,7 +225,8 @@ def marks_sorted(function: Callable[[str], object], monkeypatch: pytest.MonkeyPa
 
 
 def seen_in_a_drawing(text: str) -> None:
-    pdf._Pieces().see(text, (1, 0, 0, 1, 0, 0), (1, 0, 0, 1, 0, 0), None, 1)
+    found = {"runs": [[text, 0, 0, 1, 1, 0]], "shapes": [], "size": [9, 9], "images": 0, "paths": 0, "covered": 0}
+    pdf._page(1, found, b"")
 
 
 @pytest.mark.parametrize("function", [normalize_name, tidy, seen_in_a_drawing])

@@ -10,7 +10,7 @@ from penstock.client.wrappers import retries
 from penstock.engine.operations import resources
 from penstock.server import known_heads
 from penstock.systems.excel_reports.records import RecordId, parse_record_id
-from penstock.systems.security_assistant.drawing import components, pdf
+from penstock.systems.security_assistant.drawing import components, page
 from penstock.systems.security_assistant.drawing.context import read_context
 
 
@@ -84,19 +84,9 @@ def test_which_facts_a_context_states() -> None:
     assert found > 300
 
 
-def test_how_many_pictures_stand_within_a_page() -> None:
-    before = re.compile(rb"(?<![A-Za-z])BI\s.{1,500}?\sID\s", re.S)
-    counted = 0
-    for text in texts(("BI ", "BI", " ", "\n", "ID", " ID ", "a", "/W 1 ", "x" * 498, "x" * 499), 20_000, 10):
-        drawn = text.encode()
-        assert pdf._inline_images(drawn) == len(before.findall(drawn)), text
-        counted += len(before.findall(drawn))
-    assert counted > 500
-
-
 def test_which_column_a_cell_is_nearest_to() -> None:
     chance = random.Random(5)
     for _ in range(3_000):
         begins = sorted(float(chance.randint(0, 12)) for _ in range(chance.randint(1, 6)))
         x = chance.randint(-2, 28) / 2
-        assert pdf._nearest(begins, x) == min(range(len(begins)), key=lambda at: abs(begins[at] - x))
+        assert page._nearest(begins, x) == min(range(len(begins)), key=lambda at: abs(begins[at] - x))

@@ -20,9 +20,11 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from penstock.errors import PenstockError
+from penstock.extras import missing
 from penstock.systems.security_assistant.drawing.components import Components, count_components
 from penstock.systems.security_assistant.drawing.context import Context, read_context
 from penstock.systems.security_assistant.drawing.pdf import BadDrawing, Drawing
+from penstock.systems.security_assistant.drawing.scan import MODULES as OCR_MODULES
 from penstock.systems.security_assistant.drawing.schedule import (
     Evaluation,
     Heading,
@@ -137,12 +139,18 @@ def load_agents(place: str) -> Agents:
 
 def _nothing(kind: str) -> str:
     if kind == "scanned":
+        if missing(*OCR_MODULES):
+            return (
+                "The drawing is scanned: its pages are pictures without text. Install text recognition (pip install "
+                "'penstock[ocr]'), export it from its CAD program, or plug in an agent that reads pictures."
+            )
         return (
-            "The drawing is scanned: its pages are pictures without text. Export it from its CAD program, "
-            "run text recognition (OCR) over it, or plug in an agent that reads pictures."
+            "The drawing is scanned, and no component was recognised on it. Scan it with 150 dpi at least, "
+            "export it from its CAD program, or plug in an agent that reads pictures."
         )
     if kind == "blank":
         return "The drawing's pages are blank. Export it again."
     return (
-        "No component is on the drawing: no designator such as CR-1.04 whose letters its legend has. Check the legend."
+        "No component is on the drawing: no tag such as CR-1.04, and no code in an outline, whose letters its "
+        "legend has. Check the legend."
     )

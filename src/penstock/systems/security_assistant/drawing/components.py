@@ -1,137 +1,46 @@
-"""Components of a drawing, counted by their designators (`CR-1.04` is a card reader).
+"""Components of a drawing: its marks (marks.py) and the rows of its schedules, with what its legend says of them.
 
-1. A component is counted once, however often its designator stands on the drawing.
-2. Only letters that the drawing's own legend knows (or custom, without one) make a designator.
+1. A component with a number is counted once, however often its tag stands on the drawing. One without a number is
+   counted as often as its code is drawn.
+2. Only letters that the drawing's own legend knows (or custom, without one) make a designator. Doors are an exception:
+   legends seldom explain them.
 3. What stands in a title block is none: numbers of drawings look like designators.
+4. A designator is kept as it is drawn. What a schedule's column only ticks has none: it is named by its door.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from typing import Any, Final
 
-from penstock.files.errors import BadKey
-from penstock.files.keys import normalize_name
-from penstock.systems.security_assistant.drawing.pdf import Drawing, DrawingTooLarge, Page, Row
-
-CUSTOM: Final = {
-    "D": "Door",
-    "DR": "Door",
-    "CR": "Card reader",
-    "RD": "Reader",
-    "EB": "Exit button",
-    "REX": "Request to exit",
-    "CAM": "Camera",
-    "CCTV": "Camera",
-    "ES": "Electric strike",
-    "EL": "Electric lock",
-    "ML": "Magnetic lock",
-    "DC": "Door contact",
-    "PIR": "Motion detector",
-    "KP": "Keypad",
-    "BG": "Break glass unit",
-    "IC": "Intercom",
-    "SIR": "Siren",
-    "ACP": "Access control panel",
-}
-"""What is usual, for drawings without a legend."""
-
-# The first that is found in a description decides, so the narrower ones stand first.
-_TYPES: Final = (
-    ("door contact", "door_contact"),
-    ("door controller", "panel"),
-    ("reader", "reader"),
-    ("exit button", "exit_button"),
-    ("request to exit", "exit_button"),
-    ("push to exit", "exit_button"),
-    ("exit push", "exit_button"),
-    ("break glass", "break_glass"),
-    ("emergency release", "break_glass"),
-    ("camera", "camera"),
-    ("strike", "electric_strike"),
-    ("magnetic", "magnetic_lock"),
-    ("maglock", "magnetic_lock"),
-    ("electric lock", "electric_lock"),
-    ("motion", "motion_detector"),
-    ("contact", "door_contact"),
-    ("keypad", "keypad"),
-    ("intercom", "intercom"),
-    ("siren", "siren"),
-    ("sounder", "siren"),
-    ("panel", "panel"),
-    ("door", "door"),
-    ("gate", "door"),
+from penstock.systems.security_assistant.drawing.legend import (
+    CUSTOM,
+    DOOR_CODES,
+    KNOWN_TYPES,
+    Entry,
+    abbreviations_of,
+    legend_of,
+    page_legend,
+    type_of,
 )
-_TITLE: Final = re.compile(r"(symbol )?legend|symbols|key to symbols|abbreviations", re.I)
-_CODE: Final = re.compile(r"[A-Z]{1,5}")
-_ONE_CELL: Final = re.compile(r"([A-Z]{1,5})(?:\s*[-–:=]\s*(\S.*)|\s+([A-Z][a-z].*))")
-"""With a sign between, or with words that are not in capitals: headings are."""
-_MOST_ENTRIES: Final = 200
-_MOST_TITLES: Final = 20
-"""Of legends on one page: under each, all rows of the page may be looked at."""
-_ROW_HEIGHTS: Final = 5
+from penstock.systems.security_assistant.drawing.marks import (
+    CODE,
+    NUMBER,
+    Mark,
+    Nearby,
+    page_marks,
+    page_runs,
+    tag_key,
+    tags_in,
+)
+from penstock.systems.security_assistant.drawing.page import Drawing, Page, Row, Table, TextRun, key_column
+from penstock.systems.security_assistant.drawing.pdf import DrawingTooLarge
 
+__all__ = ["AT_DOORS", "CUSTOM", "Component", "Components", "count_components", "legend_of", "type_of"]
 
-def type_of(description: str) -> str:
-    """`Card reader` → `reader`; a description that is not known is its own type."""
-    words = description.casefold()
-    for part, kind in _TYPES:
-        if part in words:
-            return kind
-    try:
-        return normalize_name(description)
-    except BadKey:
-        return "unknown"
-
-
-def legend_of(drawing: Drawing) -> dict[str, str]:
-    """Letters → description, as the drawing's own legends say; empty where it has none."""
-    found: dict[str, str] = {}
-    for page in drawing.pages:
-        found |= {code: words for code, words in _entries(page) if code not in found}
-    return found
-
-
-def _entries(page: Page) -> list[tuple[str, str]]:
-    entries: list[tuple[str, str]] = []
-    titles = ((at, cell) for at, row in enumerate(page.rows) for cell in row.cells if _is_title(cell.text))
-    for at, cell in islice(titles, _MOST_TITLES):
-        entries += _under(islice(page.rows, at + 1, None), page.rows[at], cell.x)
-    return entries
-
-
-def _is_title(text: str) -> bool:
-    return _TITLE.fullmatch(text.strip(" :")) is not None
-
-
-def _under(rows: Iterator[Row], title: Row, x: float) -> list[tuple[str, str]]:
-    """The entries under a title: a code and words, at its left edge, until a gap."""
-    found: list[tuple[str, str]] = []
-    last = title.y
-    for row in rows:
-        if len(found) == _MOST_ENTRIES or last - row.y > _ROW_HEIGHTS * title.size:
-            break
-        entry = _entry(row, x - title.size)
-        if entry is not None:
-            found.append(entry)
-            last = row.y
-    return found
-
-
-def _entry(row: Row, left: float) -> tuple[str, str] | None:
-    cells = [cell.text for cell in row.cells if cell.x >= left]
-    if len(cells) >= 2 and _CODE.fullmatch(cells[0]):
-        return cells[0], cells[1]
-    one = _ONE_CELL.fullmatch(cells[0]) if cells else None
-    return None if one is None else (one.group(1), one.group(2) or one.group(3))
-
-
-_DESIGNATOR: Final = re.compile(r"(?<![A-Za-z0-9.-])([A-Z]{1,5})[-.]?(\d{1,4}(?:\.\d{1,4})?[A-Z]?)(?![A-Za-z0-9-])")
-_TITLE_BLOCK: Final = re.compile(r"(drawing|dwg|sheet|rev(ision)?|project|job|client|scale|date|drawn|checked)\b", re.I)
 # In a text with single blanks. It begins where a run of words begins, and looks first for the sign and the number at
 # the run's end, so that each run is read once, however often it says "total".
 _STATED: Final = re.compile(
@@ -163,6 +72,8 @@ class Component:
     level: str = ""
     on_plan: bool = False
     in_schedule: bool = False
+    confidence: float = 1.0
+    """Of whoever read its tag: 1 for the PDF's own text, less for a scan's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +82,8 @@ class Components:
     legend: dict[str, str] = field(default_factory=dict)
     stated: dict[str, int] = field(default_factory=dict)
     """Totals that the drawing itself states, by type."""
+    legend_counts: dict[str, int] = field(default_factory=dict)
+    """How many of each code the legend says there are."""
 
     @property
     def by_type(self) -> dict[str, int]:
@@ -182,75 +95,276 @@ class Components:
         return {"total_components": len(self.found), "by_type": self.by_type}
 
     def form(self) -> dict[str, Any]:
-        return {"legend": self.legend, "stated": self.stated, "components": [asdict(one) for one in self.found]}
+        return {
+            "legend": self.legend,
+            "stated": self.stated,
+            "legend_counts": self.legend_counts,
+            "components": [asdict(one) for one in self.found],
+        }
 
     @classmethod
     def of(cls, form: dict[str, Any]) -> Components:
         found = (Component(**{**one, "pages": tuple(one["pages"])}) for one in form["components"])
-        return cls(tuple(found), form["legend"], form["stated"])
+        return cls(tuple(found), form["legend"], form["stated"], form.get("legend_counts", {}))
 
 
 @dataclass(slots=True)
-class _Seen:
+class Sighting:
+    """A component, and where it was seen."""
+
     code: str
     number: str
+    tag: str
+    type: str
+    description: str
     plans: set[int] = field(default_factory=set)
     schedules: set[int] = field(default_factory=set)
     row: dict[str, str] = field(default_factory=dict)
     level: str = ""
+    door: str = ""
+    confidence: float = 1.0
+    places: list[Mark] = field(default_factory=list)
+
+
+class _Count:
+    """The sightings of a drawing, by key; those without a number by key and place."""
+
+    def __init__(self, drawing: Drawing) -> None:
+        self.drawing = drawing
+        self.legend = legend_of(drawing)
+        self.meanings = {**(self.legend or CUSTOM), **abbreviations_of(drawing)}
+        self.seen: dict[str, Sighting] = {}
+        self.scheduled: dict[str, str] = {}  # number of a door in a schedule → its key
+
+    def meaning(self, code: str) -> str:
+        return self.meanings.get(code) or ("Door" if code in DOOR_CODES else "")
+
+    def run(self) -> None:
+        pages = [(page, *plan_marks(page)) for page in self.drawing.pages]
+        for page, _, _ in pages:
+            for table in page.tables:
+                self._read_table(page, table)
+        marks = [mark for _, found, _ in pages for mark in found]
+        self._learn_doors(marks)
+        for page, found, _ in pages:
+            level = _level(page)
+            for mark in found:
+                self._see(mark, level)
+        self._link_doors()
+        self._drop_repeated_ticks()
+
+    # ── marks ────────────────────────────────────────────────────────────────────────────────────
+
+    def _learn_doors(self, marks: list[Mark]) -> None:
+        """Which marks are doors though nothing says so: their numbers are those of devices, or of a schedule's rows."""
+        devices = {
+            mark.number
+            for mark in marks
+            if mark.code and mark.number and self.meaning(mark.code) and len(mark.number) > 1
+        }
+        devices |= set(self.scheduled)
+        groups: dict[tuple[str, str, int], list[Mark]] = defaultdict(list)
+        for mark in marks:
+            if mark.number and mark.outline and not self.meaning(mark.code):
+                groups[mark.code, mark.outline, round(mark.width / mark.size)].append(mark)
+        self.door_groups: set[tuple[str, str, int]] = set()
+        for group, found in groups.items():
+            shared = sum(mark.number in devices for mark in found)
+            long = all(len(mark.number) >= 3 and not mark.code for mark in found) and len(found) > 1
+            if shared * 2 >= len(found) or (long and group[1] != "box"):
+                self.door_groups.add(group)
+
+    def _is_door(self, mark: Mark) -> bool:
+        return (mark.code, mark.outline, round(mark.width / mark.size)) in self.door_groups
+
+    def _see(self, mark: Mark, level: str) -> None:
+        words = self.meaning(mark.code)
+        if not words and mark.outline and mark.number and self._is_door(mark):
+            words = "Door"
+        if not words or (not mark.number and not self._is_bare(mark)):
+            return
+        kind = type_of(words)
+        key = mark.key if mark.number else f"{mark.key}{mark.page}:{mark.x:.0f}:{mark.y:.0f}"
+        if kind == "door":
+            key = self.scheduled.get(mark.number, key) if not mark.code else key
+        one = self.seen.setdefault(key, Sighting(mark.code, mark.number, mark.tag, kind, words))
+        one.plans.add(mark.page)
+        one.level = one.level or level
+        one.confidence = min(one.confidence, mark.confidence)
+        one.places.append(mark)
+
+    def _is_bare(self, mark: Mark) -> bool:
+        """A code without a number: a letter alone has an outline, and doors have numbers."""
+        if type_of(self.meaning(mark.code)) == "door":
+            return False
+        return bool(mark.outline) or len(mark.code) > 1
+
+    # ── schedules ────────────────────────────────────────────────────────────────────────────────
+
+    def _read_table(self, page: Page, table: Table) -> None:
+        kinds = {name: _column_type(name) for name in table.header}
+        first = table.header[key_column(table.header) or 0]
+        has_doors = kinds[first] == "door" or any(kind in AT_DOORS[1:] for kind in kinds.values())
+        for row in table.rows:
+            door = self._row_door(page, row, row.get(first, "")) if has_doors else ""
+            for name in table.header:
+                if name == first and door:
+                    continue
+                self._read_cell(page, row, name, kinds[name], door)
+
+    def _row_door(self, page: Page, row: dict[str, str], text: str) -> str:
+        """The key of the row's door, seen from now on; "" where the cell names none."""
+        tags = tags_in(text)
+        if len(tags) == 1 and type_of(self.meaning(tags[0][0]) or "door") == "door":
+            code, number, tag = tags[0]
+        elif NUMBER.fullmatch(text.strip()):
+            code, number, tag = "", text.strip(), text.strip()
+        else:
+            return ""
+        key = tag_key(code, number)
+        one = self.seen.setdefault(key, Sighting(code, number, tag, "door", self.meaning(code) or "Door"))
+        one.schedules.add(page.number)
+        one.row = one.row or row
+        self.scheduled.setdefault(number, key)
+        return key
+
+    def _read_cell(self, page: Page, row: dict[str, str], name: str, kind: str, door: str) -> None:
+        text = row.get(name, "").strip()
+        tags = [one for one in tags_in(text) if self.meaning(one[0]) or kind in AT_DOORS or _row_type(row)]
+        if tags:
+            for code, number, tag in tags:
+                words = self.meaning(code) or (name.capitalize() if kind in AT_DOORS else _row_type(row))
+                self._see_scheduled(
+                    page, row, tag_key(code, number), Sighting(code, number, tag, type_of(words), words), door
+                )
+        elif door and kind in AT_DOORS[1:] and not _NOTHING.fullmatch(text):
+            for at in range(_count_of(text)):
+                code = text if CODE.fullmatch(text) and self.meaning(text) else ""
+                words = self.meaning(code) or (text if type_of(text) in KNOWN_TYPES else name.capitalize())
+                tag = code or " ".join(filter(None, (self.seen[door].tag, name, str(at + 1) if at else "")))
+                key = f"{door}/{name}/{at}"
+                self._see_scheduled(page, row, key, Sighting(code, "", tag, type_of(words), words), door)
+
+    def _see_scheduled(self, page: Page, row: dict[str, str], key: str, new: Sighting, door: str) -> None:
+        one = self.seen.setdefault(key, new)
+        one.schedules.add(page.number)
+        one.row = one.row or row
+        one.door = one.door or (door if one.type in AT_DOORS else "")
+
+    # ── doors ────────────────────────────────────────────────────────────────────────────────────
+
+    def _link_doors(self) -> None:
+        """What has the number of a door is at that door: so drawings are numbered. The rest is at the nearest."""
+        doors = {one.number: key for key, one in self.seen.items() if one.type == "door"}
+        keys = {id(place): key for key, one in self.seen.items() if one.type == "door" for place in one.places}
+        by_page: dict[int, list[Mark]] = defaultdict(list)
+        for one in self.seen.values():
+            if one.type == "door":
+                for place in one.places:
+                    by_page[place.page].append(place)
+        nearby = {page: Nearby(places) for page, places in by_page.items()}
+        for one in self.seen.values():
+            if one.door or one.type not in AT_DOORS:
+                continue
+            one.door = doors.get(one.number, "") if one.number else ""
+            if not one.door and one.places and one.places[0].page in nearby:
+                nearest = _nearest_door(one.places[0], nearby[one.places[0].page])
+                one.door = keys[id(nearest)] if nearest is not None else ""
+
+    def _drop_repeated_ticks(self) -> None:
+        """A tick in a schedule says that there is one of that type at the door; the plan may have drawn it."""
+        drawn: dict[tuple[str, str], list[Sighting]] = defaultdict(list)
+        for one in self.seen.values():
+            if one.plans:
+                drawn[one.door, one.type].append(one)
+        for key, one in list(self.seen.items()):
+            if "/" in key and not one.plans and drawn[one.door, one.type]:
+                drawn[one.door, one.type].pop().schedules |= one.schedules
+                del self.seen[key]
+
+
+def plan_marks(page: Page) -> tuple[list[Mark], list[TextRun]]:
+    """The marks of a page outside of its legends and tables, and the runs of these."""
+    taken = [run for entry in page_legend(page) for run in entry.runs]
+    taken += _table_runs(page)
+    return page_marks(page, taken), taken
+
+
+def _table_runs(page: Page) -> Iterator[TextRun]:
+    bounds = [
+        (page.rows[line].y, 0.6 * page.rows[line].size, table.left, table.right)
+        for table in page.tables
+        for line in table.lines
+    ]
+    if not bounds:
+        return
+    by_height: dict[int, list[tuple[float, float, float, float]]] = defaultdict(list)
+    for bound in bounds:
+        for step in (-1, 0, 1):
+            by_height[int(bound[0] // _BAND) + step].append(bound)
+    for run in page_runs(page):
+        for y, half, left, right in by_height.get(int(run.y // _BAND), ()):
+            if abs(run.y - y) <= half and left <= run.x <= right:
+                yield run
+                break
+
+
+_BAND: Final = 20.0
+_NOTHING: Final = re.compile(r"|[-–—./]+|n|no|none|n/?a|nil|0|nein|non", re.I)
+_DOOR_REACH: Final = 22.0
+"""How far a door's tag may be from what is at it, in heights of letters."""
+
+
+def _column_type(name: str) -> str:
+    """The type of component that a column has, or "" for a column of words."""
+    kind = type_of(name)
+    words = re.search(r"location|room|remark|comment|note|level|floor|description|hardware|type|raum|size|finish", name)
+    return "" if words or kind not in KNOWN_TYPES else kind
+
+
+def _row_type(row: dict[str, str]) -> str:
+    """What a row of a table of devices says that its device is."""
+    words = next((row[name] for name in row if re.search(r"type|description|device", name)), "")
+    return words if type_of(words) in KNOWN_TYPES else ""
+
+
+def _count_of(text: str) -> int:
+    return min(int(text), 20) if text.isdecimal() and len(text) <= 2 else 1
+
+
+def _nearest_door(mark: Mark, doors: Nearby[Mark]) -> Mark | None:
+    reach = _DOOR_REACH * mark.size
+    found = doors.within(mark.x, mark.y, reach, reach)
+    return min(found, key=lambda door: (door.x - mark.x) ** 2 + (door.y - mark.y) ** 2, default=None)
 
 
 def count_components(drawing: Drawing) -> Components:
     """All components, in the order of type and number."""
-    legend = legend_of(drawing)
-    meanings = legend or CUSTOM
-    seen: dict[str, _Seen] = {}
-    for page in drawing.pages:
-        _look(page, meanings, seen)
-    doors = {one.number: name for name, one in seen.items() if type_of(meanings[one.code]) == "door"}
-    rows = {number: seen[name] for number, name in doors.items()}
-    found = [_component(name, one, meanings, doors, rows) for name, one in seen.items()]
+    count = _Count(drawing)
+    count.run()
+    seen = count.seen
+    if len(seen) > MOST_COMPONENTS:
+        raise DrawingTooLarge(f"The drawing has {len(seen):,} components; {MOST_COMPONENTS:,} are the limit. Split it.")
+    found = [_component(one, seen) for one in seen.values()]
     found.sort(key=lambda one: (one.type, _order(one.designator)))
-    if len(found) > MOST_COMPONENTS:
-        raise DrawingTooLarge(
-            f"The drawing has {len(found):,} components; {MOST_COMPONENTS:,} are the limit. Split it."
-        )
-    return Components(tuple(found), legend, _stated_counts(drawing))
+    return Components(tuple(found), count.legend, _stated_counts(drawing), _legend_counts(drawing))
 
 
-def _look(page: Page, meanings: dict[str, str], seen: dict[str, _Seen]) -> None:
-    level = _level(page)
-    scheduled = {line for table in page.tables for line in table.lines}
-    for line, text in _texts(page):
-        for name, code, number in _designators(text, meanings):
-            one = seen.setdefault(name, _Seen(code, number))
-            if line in scheduled:
-                one.schedules.add(page.number)
-            else:
-                one.plans.add(page.number)
-                one.level = one.level or level
-    for table in page.tables:
-        for row in table.rows:
-            for text in row.values():
-                for name, _, _ in _designators(text, meanings):
-                    if name in seen:  # what stands only in a title block is not (3)
-                        seen[name].row = seen[name].row or row
-
-
-def _texts(page: Page) -> Iterator[tuple[int, str]]:
-    """The texts of a page but for its title block (3), each with the number of its row."""
-    for line, row in enumerate(page.rows):
-        for at, cell in enumerate(row.cells):
-            label = row.cells[at - 1].text if at else ""
-            if not _TITLE_BLOCK.match(cell.text) and not (_TITLE_BLOCK.match(label) and len(label.split()) <= 2):
-                yield line, cell.text
-
-
-def _designators(text: str, meanings: dict[str, str]) -> Iterator[tuple[str, str, str]]:
-    for found in _DESIGNATOR.finditer(text):
-        code, number = found.groups()
-        if code in meanings:
-            yield f"{code}-{number}", code, number
+def _component(one: Sighting, seen: dict[str, Sighting]) -> Component:
+    door = seen.get(one.door)
+    row = one.row or (door.row if door else {})
+    return Component(
+        designator=one.tag,
+        type=one.type,
+        description=one.description,
+        pages=tuple(sorted(one.plans | one.schedules)),
+        door=door.tag if door else one.tag if one.type == "door" else "",
+        location=_cell(row, "location", "room", "area", "description"),
+        level=_cell(row, "level", "floor") or one.level or (door.level if door else ""),
+        on_plan=bool(one.plans),
+        in_schedule=bool(one.schedules),
+        confidence=round(one.confidence, 3),
+    )
 
 
 def _level(page: Page) -> str:
@@ -261,34 +375,20 @@ def _level(page: Page) -> str:
     return "" if named is None else named.group().capitalize()
 
 
-def _component(
-    name: str, one: _Seen, meanings: dict[str, str], doors: dict[str, str], rows: dict[str, _Seen]
-) -> Component:
-    kind = type_of(meanings[one.code])
-    # What has the number of a door is at that door: so drawings are numbered.
-    door = doors.get(one.number, "") if kind in AT_DOORS else ""
-    row = one.row or (rows[one.number].row if door else {})
-    level = _cell(row, "level", "floor") or one.level or (rows[one.number].level if door else "")
-    return Component(
-        designator=name,
-        type=kind,
-        description=meanings[one.code],
-        pages=tuple(sorted(one.plans | one.schedules)),
-        door=door,
-        location=_cell(row, "location", "room", "area", "description"),
-        level=level,
-        on_plan=bool(one.plans),
-        in_schedule=bool(one.schedules),
-    )
-
-
 def _cell(row: dict[str, str], *names: str) -> str:
     return next((row[name] for name in names if row.get(name, "-") not in ("", "-")), "")
 
 
 def _order(designator: str) -> tuple[str, list[int], str]:
-    code, _, number = designator.partition("-")
-    return code, [int(part) for part in re.findall(r"\d+", number)], number
+    code = re.match(r"[^\d]*", designator)
+    return code.group() if code else "", [int(part) for part in re.findall(r"\d+", designator)], designator
+
+
+def _legend_counts(drawing: Drawing) -> dict[str, int]:
+    """By code; where a legend counts, it counts at least half of its entries."""
+    entries: list[Entry] = [entry for page in drawing.pages for entry in page_legend(page)]
+    counted = {entry.code: entry.count for entry in entries if entry.count is not None}
+    return counted if len(counted) * 2 >= len(entries) else {}
 
 
 def _stated_counts(drawing: Drawing) -> dict[str, int]:

@@ -312,5 +312,10 @@ def _plans_and_schedule(components: Components) -> Iterator[Finding]:
 
 
 def _finding(check: int, severity: Severity, words: str, names: list[str]) -> Finding:
+    return shown_finding(CHECKS[check], severity, words, names)
+
+
+def shown_finding(check: str, severity: Severity, words: str, names: list[str]) -> Finding:
+    """A finding that names the first of those that it is about."""
     shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
-    return Finding(CHECKS[check], severity, f"{len(names)} {words}: {shown}.", len(names), tuple(names[:_SHOWN]))
+    return Finding(check, severity, f"{len(names)} {words}: {shown}.", len(names), tuple(names[:_SHOWN]))

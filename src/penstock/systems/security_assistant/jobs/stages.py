@@ -30,6 +30,7 @@ from penstock.systems.security_assistant.context_document.document import docume
 from penstock.systems.security_assistant.drawing.agents import Agents
 from penstock.systems.security_assistant.drawing.components import Components
 from penstock.systems.security_assistant.drawing.context import Context, ending_of
+from penstock.systems.security_assistant.drawing.drawing_check import check_against
 from penstock.systems.security_assistant.drawing.pdf import Drawing, check_drawing, read_drawing
 from penstock.systems.security_assistant.drawing.schedule import Heading
 from penstock.systems.security_assistant.jobs.job import TASK, Checkpoint, DrawingJob, count_text, job_name, new_event
@@ -136,10 +137,11 @@ def _excel(materials: Materials) -> Outcome:
 def _evaluation(materials: Materials) -> Outcome:
     agent = materials.agents.judge
     answer = agent.evaluation(materials.components, materials.workbook)
-    form = answer.value.form()
+    judged = check_against(materials.drawing, materials.components, answer.value)
+    form = judged.form()
     outputs = {"evaluation": ("evaluation.json", orjson.dumps(form, option=orjson.OPT_INDENT_2))}
-    message = f"Score {answer.value.score}, {count_text(len(answer.value.findings), 'finding')}"
-    return Outcome(form, answer.value.summary(), agent.name, answer.tokens, outputs, message=message)
+    message = f"Score {judged.score}, {count_text(len(judged.findings), 'finding')}"
+    return Outcome(form, judged.summary(), agent.name, answer.tokens, outputs, message=message)
 
 
 @dataclass(frozen=True, slots=True)

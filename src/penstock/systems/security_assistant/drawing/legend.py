@@ -1,0 +1,204 @@
+"""What codes mean: the drawing's own legend, abbreviations in its notes, and what is usual in the trade.
+
+1. An entry is a code, with or without an outline, and words to the right of it or in the same text. Entries stand
+   below a title such as LEGEND, one under the other, in one column or in several.
+2. A legend that counts its symbols has a number to the right of each description.
+3. Where a drawing has a legend, only its codes are known, and those that its notes explain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.files.errors import BadKey
+from penstock.files.keys import normalize_name
+from penstock.systems.security_assistant.drawing.marks import LETTERS, Nearby, as_code, page_runs
+from penstock.systems.security_assistant.drawing.page import Drawing, Page, TextRun
+
+CUSTOM: Final = {
+    **dict.fromkeys(("D", "DR", "DOOR"), "Door"),
+    **dict.fromkeys(("CR", "ACR", "PR"), "Card reader"),
+    **dict.fromkeys(("RD", "RDR"), "Reader"),
+    **dict.fromkeys(("EB", "PB", "PTE"), "Exit button"),
+    **dict.fromkeys(("REX", "RTE", "RQE"), "Request to exit"),
+    **dict.fromkeys(("CAM", "CCTV", "PTZ"), "Camera"),
+    "ES": "Electric strike",
+    **dict.fromkeys(("EL", "ELR"), "Electric lock"),
+    **dict.fromkeys(("ML", "MLK", "MAG", "EML"), "Magnetic lock"),
+    **dict.fromkeys(("DC", "DPS", "DMC", "RC"), "Door contact"),
+    **dict.fromkeys(("PIR", "MD"), "Motion detector"),
+    "KP": "Keypad",
+    **dict.fromkeys(("BG", "BGU", "EDR"), "Break glass unit"),
+    **dict.fromkeys(("IC", "VIC"), "Intercom"),
+    "SIR": "Siren",
+    **dict.fromkeys(("ACP", "DCU"), "Access control panel"),
+}
+"""What is usual, for drawings without a legend."""
+DOOR_CODES: Final = frozenset({"D", "DR", "DOOR", "GATE", "TÜR", "PORTE", "PUERTA"})
+"""Legends seldom explain doors."""
+
+# The first that is found in a description decides, so the narrower ones stand first.
+_TYPES: Final = (
+    *((part, "door_contact") for part in ("door contact", "door position", "door monitor", "magnetic contact")),
+    *((part, "door_contact") for part in ("magnetkontakt", "türkontakt", "reed", "contact de porte")),
+    ("door controller", "panel"),
+    *((part, "reader") for part in ("reader", "leser", "lecteur", "lector")),
+    *((part, "exit_button") for part in ("exit button", "request to exit", "push to exit", "exit push", "exit device")),
+    *((part, "exit_button") for part in ("exit switch", "fluchttürtaster", "taster", "bouton", "pulsador")),
+    *((part, "break_glass") for part in ("break glass", "emergency release", "emergency door release")),
+    *((part, "camera") for part in ("camera", "kamera", "caméra", "cámara", "cctv")),
+    *((part, "electric_strike") for part in ("strike", "türöffner", "gâche")),
+    *(
+        (part, "magnetic_lock")
+        for part in ("magnetic", "maglock", "electromagnet", "em lock", "haftmagnet", "ventouse")
+    ),
+    *(
+        (part, "electric_lock")
+        for part in ("electric lock", "motor lock", "motorschloss", "lock", "schloss", "serrure")
+    ),
+    *((part, "motion_detector") for part in ("motion", "passive infrared", "pir ", "bewegungsmelder")),
+    *((part, "door_contact") for part in ("contact", "kontakt")),
+    ("keypad", "keypad"),
+    *((part, "intercom") for part in ("intercom", "sprechstelle", "interphone", "entry phone")),
+    *((part, "siren") for part in ("siren", "sounder", "sirene")),
+    ("panel", "panel"),
+    *((part, "exit_button") for part in ("rex", "rte", "exit")),
+    *((part, "door") for part in ("door", "gate", "tür", "porte")),
+)
+KNOWN_TYPES: Final = frozenset(kind for _, kind in _TYPES)
+_TITLE: Final = re.compile(
+    r"(?:\w+ ){0,3}(?:legende?|légende|leyenda|symbols?|abbreviations|key to symbols|zeichenerklärung|symbole)"
+    r"(?: list| schedule| key)?",
+    re.I,
+)
+_ONE_TEXT: Final = re.compile(rf"([{LETTERS}]{{1,6}})(?:\s*[-–:=]\s*(\S.*)|\s+([{LETTERS}][a-zß-ÿ].*))")
+"""With a sign between, or with words that are not in capitals: headings are."""
+_CAPITALS: Final = re.compile(rf"([{LETTERS}]{{1,6}})\s+(\S.*)")
+_ABBREVIATION: Final = re.compile(rf"(?:\d+[.)]\s*)?([{LETTERS}]{{1,6}})\s*=\s*(\S.*)")
+_MOST_ENTRIES: Final = 200
+_MOST_TITLES: Final = 20
+"""Of legends on one page: under each, all runs of the page may be looked at."""
+_ROW_HEIGHTS: Final = 5
+_COLUMN: Final = 14.0
+"""How far codes of one column may be out of line, in points."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`count` is how many there shall be, or None; `runs` are the entry's texts."""
+
+    code: str
+    words: str
+    y: float
+    count: int | None = None
+    runs: tuple[TextRun, ...] = field(default=(), compare=False)
+
+
+def type_of(description: str) -> str:
+    """`Card reader` → `reader`; a description that is not known is its own type."""
+    words = description.casefold()
+    for part, kind in _TYPES:
+        if part in words:
+            return kind
+    try:
+        return normalize_name(description)
+    except BadKey:
+        return "unknown"
+
+
+def legend_of(drawing: Drawing) -> dict[str, str]:
+    """Letters → description, as the drawing's own legends say; empty where it has none."""
+    found: dict[str, str] = {}
+    for page in drawing.pages:
+        found |= {entry.code: entry.words for entry in page_legend(page) if entry.code not in found}
+    return found
+
+
+def abbreviations_of(drawing: Drawing) -> dict[str, str]:
+    """What notes explain: `ML = MAGNETIC LOCK`; only what names a type of component."""
+    found: dict[str, str] = {}
+    for page in drawing.pages:
+        for run in page_runs(page):
+            entry = _ABBREVIATION.fullmatch(run.text.strip())
+            if entry is not None and type_of(entry.group(2)) in KNOWN_TYPES:
+                found.setdefault(entry.group(1), entry.group(2).strip())
+    return found
+
+
+def page_legend(page: Page) -> list[Entry]:
+    """The entries of all legends of a page (1)."""
+    runs = [run for run in page_runs(page) if run.upright]
+    titles = [run for run in runs if _TITLE.fullmatch(run.text.strip(" :"))][:_MOST_TITLES]
+    if not titles:
+        return []
+    nearby = Nearby(runs)
+    pairs = [(run, entry) for run in runs if (entry := _entry(run, nearby)) is not None]
+    words = {id(entry.runs[1]) for run, entry in pairs if entry.runs[1:] and as_code(run)}
+    pairs = [(run, entry) for run, entry in pairs if id(run) not in words]  # a description is no entry
+    found: list[Entry] = []
+    for title in titles:
+        found += _under(title, pairs)
+    return found
+
+
+def _under(title: TextRun, pairs: Sequence[tuple[TextRun, Entry]]) -> Iterator[Entry]:
+    """Those below a title, column by column, each until a gap (1)."""
+    left, right = title.x - title.length / 2 - 10 * title.size, title.x + title.length / 2 + 25 * title.size
+    columns: list[tuple[float, list[Entry]]] = []
+    for run, entry in sorted(pairs, key=lambda pair: pair[0].x):
+        if not (left <= run.x <= right and run.y < title.y):
+            continue
+        if columns and run.x - columns[-1][0] < _COLUMN:
+            columns[-1][1].append(entry)
+        else:
+            columns.append((run.x, [entry]))
+    count = 0
+    for _, entries in columns:
+        last = title.y
+        for entry in sorted(entries, key=lambda entry: -entry.y):
+            if last - entry.y > _ROW_HEIGHTS * title.size or count == _MOST_ENTRIES:
+                break
+            yield entry
+            last = entry.y
+            count += 1
+
+
+def _entry(run: TextRun, nearby: Nearby[TextRun]) -> Entry | None:
+    text = run.text.strip()
+    code = as_code(run)
+    if code:
+        words = _right_of(run, nearby)
+        if words is None or as_code(words):
+            return None
+        count, more = _count_after(words, nearby)
+        return Entry(code, words.text.strip(), run.y, count, (run, words, *more))
+    one = _ONE_TEXT.fullmatch(text) or _CAPITALS.fullmatch(text)
+    if one is None:
+        return None
+    words_text = next(group for group in one.groups()[1:] if group)
+    if one.re is _CAPITALS and type_of(words_text) not in KNOWN_TYPES:
+        return None
+    count, more = _count_after(run, nearby)
+    return Entry(one.group(1), words_text.strip(), run.y, count, (run, *more))
+
+
+def _right_of(run: TextRun, nearby: Nearby[TextRun], reach: float = 16) -> TextRun | None:
+    """The nearest text in the same line to the right; a symbol's code may stand a little above or below its words."""
+    begin = run.x + run.length / 2
+    found = [
+        (other.x - other.length / 2 - begin, abs(other.y - run.y), other)
+        for other in nearby.within(begin + 400, run.y, 420, 1.1 * max(run.size, 6))
+        if other is not run and -2 < other.x - other.length / 2 - begin < reach * run.size and len(other.text) > 2
+    ]
+    return min(found, key=lambda one: (one[0] // (2 * run.size), one[1]), default=(0, 0, None))[2]
+
+
+def _count_after(words: TextRun, nearby: Nearby[TextRun]) -> tuple[int | None, tuple[TextRun, ...]]:
+    begin = words.x + words.length / 2
+    for other in nearby.within(begin + 200, words.y, 210, 0.5 * words.size):
+        if other is not words and other.x > begin and other.text.strip().isdecimal() and len(other.text.strip()) <= 4:
+            return int(other.text), (other,)
+    return None, ()

@@ -1,0 +1,310 @@
+"""Scanned pages: text recognised in a picture of the page, with its places, and the outlines around it.
+
+1. The picture is made by PDFium's process (pdfium.py); the recognition (rapidocr) sees pixels only. Its models are in
+   its wheel: nothing is downloaded.
+2. A page is read in tiles, so that a large sheet takes no more memory than a small one. Tiles overlap by more than a
+   tag's length, and what two of them have seen is kept once.
+3. Codes that stand alone are looked at again, enlarged: a digit above or below them is easily overlooked. So are short
+   texts that are doubtful, turned by a quarter both ways too.
+4. A page that was laid askew is set straight: by the angle that most of its text has.
+5. Without the extra `ocr` a page is not read, and `read_page` gives None: whoever needs it tells so.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import median
+from typing import Any, Final
+
+from penstock.extras import missing
+from penstock.systems.security_assistant.drawing.page import Shape, TextRun
+from penstock.systems.security_assistant.drawing.pdfium import PdfiumError, render_page
+
+MODULES: Final = ("rapidocr", "onnxruntime")
+_DPI: Final = 200
+"""Letters of 1.8 mm are 14 pixels high, which is what the recognition likes."""
+_MOST_PIXELS: Final = 64_000_000
+"""An A0 sheet at that resolution."""
+_TILE: Final = 1_200
+_OVERLAP: Final = 160
+_DARK: Final = 140
+_FEWEST_DARK: Final = 40
+"""Pixels: a tile with fewer is paper."""
+_LEAST_CONFIDENCE: Final = 0.5
+_MOST_SURE: Final = 0.999
+"""1 is for what nobody had to recognise."""
+_MOST_SKEW: Final = 8.0
+_BUBBLE_HEIGHTS: Final = 9
+"""What is around a tag is at most so many times as large as its letters."""
+_SQUARES: Final = 6
+_MARGIN: Final = 12
+_AROUND: Final = 2.3
+"""Half of the square that is read again, in heights of the code's letters: what is right above and below it."""
+_DOUBTFUL: Final = 0.92
+_CODE: Final = re.compile(r"[A-Z#]{1,6}")
+_DASHES: Final = re.compile("[‐‑‒–—―一－]")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    runs: list[TextRun]
+    shapes: list[Shape]
+
+
+def read_page(data: bytes, number: int, size: tuple[float, float]) -> Seen | None:
+    """What stands on a page, counted from 0; None where the extra `ocr` is not installed. Raises PdfiumError."""
+    if missing(*MODULES):
+        return None
+    import numpy as np
+
+    width, height, pixels = render_page(data, number, _DPI, _MOST_PIXELS)
+    if len(pixels) != width * height:
+        raise PdfiumError("its picture is not whole")
+    picture = np.frombuffer(pixels, dtype=np.uint8).reshape(height, width)
+    found = _look_again(picture, _once(list(_boxes(picture))))
+    skew = _skew(found)
+    shapes = _outlines(picture, found)
+    scale = size[0] / width
+    return Seen(
+        [_straight(run, skew, scale, height) for run in found],
+        [_straight_shape(one, skew, scale, height) for one in shapes],
+    )
+
+
+@lru_cache(maxsize=1)
+def _engine() -> Any:
+    from rapidocr import RapidOCR
+
+    # One thread: a job has a worker's thread, and those of several jobs would wait for each other.
+    return RapidOCR(
+        params={
+            "Global.log_level": "critical",
+            "Global.text_score": _LEAST_CONFIDENCE,
+            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+        }
+    )
+
+
+def _boxes(picture: Any) -> Iterator[TextRun]:
+    """The runs of text of all tiles, in pixels, y downwards."""
+
+    height, width = picture.shape
+    for top in _tiles(height):
+        for left in _tiles(width):
+            tile = picture[top : top + _TILE, left : left + _TILE]
+            if int((tile < _DARK).sum()) < _FEWEST_DARK:
+                continue
+            yield from _recognised(tile, left, top)
+
+
+def _recognised(tile: Any, left: int = 0, top: int = 0) -> Iterator[TextRun]:
+    import numpy as np
+
+    answer = _engine()(np.repeat(tile[:, :, None], 3, axis=2))
+    if answer.boxes is None:
+        return
+    for box, text, score in zip(answer.boxes, answer.txts, answer.scores, strict=True):
+        run = _run(box, text, float(score), left, top)
+        if run is not None:
+            yield run
+
+
+@dataclass(frozen=True, slots=True)
+class _Square:
+    """A part of the picture that is read again: its corner, its side, and by how many quarters it is turned."""
+
+    left: int
+    top: int
+    side: int
+    turns: int
+
+    def back(self, run: TextRun, x0: float, y0: float, scale: float) -> TextRun:
+        """A run of the mosaic, where the square is at x0, y0, as a run of the picture."""
+        x, y = (run.x - x0) / scale, (run.y - y0) / scale
+        if self.turns == 1:
+            x, y = self.side - y, x
+        elif self.turns == 3:
+            x, y = y, self.side - x
+        angle = (run.angle - 90 * self.turns) % 360
+        return TextRun(
+            run.text, x + self.left, y + self.top, run.length / scale, run.size / scale, angle, run.confidence
+        )
+
+
+def _look_again(picture: Any, found: list[TextRun]) -> list[TextRun]:
+    """The same, where squares around codes and around doubtful texts were read once more (3)."""
+    usual = median([run.size for run in found]) if found else 0.0
+    looks: list[list[_Square]] = []
+    for run in found:
+        if _is_doubtful(run, usual):  # of a stack that is turned, the lines are taken for one
+            looks.append([_square(run, usual, turns) for turns in (0, 1, 3)])
+        elif _CODE.fullmatch(run.text) and run.length < _BUBBLE_HEIGHTS * run.size:
+            looks.append([_square(run, run.size, 0)])
+    squares = [square for look in looks for square in look]
+    read: dict[_Square, list[TextRun]] = {}
+    for at in range(0, len(squares), _SQUARES * _SQUARES):
+        read |= _read_squares(picture, squares[at : at + _SQUARES * _SQUARES])
+    for look in looks:
+        best = max(look, key=lambda square: _sense(read[square]))
+        if read[best] and (len(look) == 1 or _sense(read[best])[0]):
+            found = [run for run in found if not _is_within(run, best.left, best.top, best.side)] + read[best]
+    return _once(found)
+
+
+def _is_doubtful(run: TextRun, usual: float) -> bool:
+    short = len(run.text) <= 4 and run.size < 3 * usual
+    return short and (run.confidence < _DOUBTFUL or (run.size > 1.35 * usual and run.length < 1.8 * run.size))
+
+
+def _sense(runs: list[TextRun]) -> tuple[bool, float]:
+    """Whether there is a code and a number, and how sure that is."""
+    code = any(_CODE.fullmatch(run.text) for run in runs)
+    number = any(run.text.isdigit() for run in runs)
+    return code and number, sum(run.confidence for run in runs) / len(runs) if runs else 0.0
+
+
+def _square(run: TextRun, size: float, turns: int) -> _Square:
+    half = max(4, int(_AROUND * size))
+    return _Square(max(0, int(run.x) - half), max(0, int(run.y) - half), 2 * half, turns)
+
+
+def _read_squares(picture: Any, squares: list[_Square]) -> dict[_Square, list[TextRun]]:
+    """What stands in each, all of them enlarged in one tile; what the edge of a square cuts is left out."""
+    import cv2
+    import numpy as np
+
+    side = _TILE // _SQUARES
+    mosaic = np.full((_TILE, _TILE), 255, dtype=np.uint8)
+    for place, one in enumerate(squares):
+        row, column = divmod(place, _SQUARES)
+        part = np.full((one.side, one.side), 255, dtype=np.uint8)
+        seen = picture[one.top : one.top + one.side, one.left : one.left + one.side]
+        part[: seen.shape[0], : seen.shape[1]] = seen
+        enlarged = cv2.resize(np.rot90(part, one.turns), (side - _MARGIN,) * 2, interpolation=cv2.INTER_CUBIC)
+        mosaic[row * side : (row + 1) * side - _MARGIN, column * side : (column + 1) * side - _MARGIN] = enlarged
+    again = list(_recognised(mosaic))
+    read: dict[_Square, list[TextRun]] = {}
+    for place, one in enumerate(squares):
+        row, column = divmod(place, _SQUARES)
+        x0, y0, scale = column * side, row * side, (side - _MARGIN) / one.side
+        inside = [run for run in again if _is_within(run, x0, y0, side - _MARGIN)]
+        read[one] = [one.back(run, x0, y0, scale) for run in inside]
+    return read
+
+
+def _is_within(run: TextRun, left: float, top: float, side: float) -> bool:
+    """Whether the whole run is in the square."""
+    cos, sin = abs(math.cos(math.radians(run.angle))), abs(math.sin(math.radians(run.angle)))
+    wide, high = (run.length * cos + run.size * sin) / 2, (run.length * sin + run.size * cos) / 2
+    return left < run.x - wide and run.x + wide < left + side and top < run.y - high and run.y + high < top + side
+
+
+def _tiles(length: int) -> list[int]:
+    step = _TILE - _OVERLAP
+    return list(range(0, max(1, length - _OVERLAP), step))
+
+
+def _run(box: Any, text: str, score: float, left: int, top: int) -> TextRun | None:
+    clean = _DASHES.sub("-", text).replace("：", ":").strip()
+    if not clean:
+        return None
+    (x0, y0), (x1, y1), _, (x3, y3) = ((float(x) + left, float(y) + top) for x, y in box)
+    wide, high = math.hypot(x1 - x0, y1 - y0), math.hypot(x3 - x0, y3 - y0)
+    middle = sum(float(x) for x, _ in box) / 4 + left, sum(float(y) for _, y in box) / 4 + top
+    angle = -math.degrees(math.atan2(y1 - y0, x1 - x0))
+    if high > 1.5 * wide and len(clean) > 1:  # turned by a quarter: the recognition has turned it to read it
+        wide, high, angle = high, wide, angle + 90
+    return TextRun(clean, *middle, wide, high * 0.9, angle % 360, min(score, _MOST_SURE))
+
+
+def _once(found: list[TextRun]) -> list[TextRun]:
+    """Of what two tiles have seen, the longer text (2)."""
+    kept: list[TextRun] = []
+    cells: dict[tuple[int, int], list[TextRun]] = {}
+    for run in sorted(found, key=lambda run: (-len(run.text), -run.confidence)):
+        column, row = int(run.x // _OVERLAP), int(run.y // _OVERLAP)
+        near = (one for dx in (-1, 0, 1) for dy in (-1, 0, 1) for one in cells.get((column + dx, row + dy), ()))
+        if any(_covers(one, run) for one in near):
+            continue
+        kept.append(run)
+        for step in range(int(run.length // _OVERLAP) + 1):  # a long one is found from all along it
+            along = -run.length / 2 + step * _OVERLAP
+            x = run.x + along * math.cos(math.radians(run.angle))
+            y = run.y - along * math.sin(math.radians(run.angle))
+            cells.setdefault((int(x // _OVERLAP), int(y // _OVERLAP)), []).append(run)
+    return kept
+
+
+def _covers(one: TextRun, other: TextRun) -> bool:
+    cos, sin = math.cos(math.radians(one.angle)), -math.sin(math.radians(one.angle))
+    along = (other.x - one.x) * cos + (other.y - one.y) * sin
+    across = (other.y - one.y) * cos - (other.x - one.x) * sin
+    return abs(along) < one.length / 2 and abs(across) < one.size / 2
+
+
+def _skew(found: list[TextRun]) -> float:
+    """By how many degrees most of the text is off the next quarter turn (4)."""
+    angles = [(run.angle + 45) % 90 - 45 for run in found if run.length > 4 * run.size]
+    near = [angle for angle in angles if abs(angle) < _MOST_SKEW]
+    return median(near) if len(near) >= 5 else 0.0
+
+
+def _straight(run: TextRun, skew: float, scale: float, height: int) -> TextRun:
+    x, y = _place(run.x, run.y, skew, scale, height)
+    angle = (run.angle - skew) % 360
+    quarter = round(angle / 90) * 90
+    if abs(angle - quarter) < _MOST_SKEW:  # boxes of short texts are rough
+        angle = quarter % 360
+    return replace(run, x=x, y=y, length=run.length * scale, size=run.size * scale, angle=float(angle))
+
+
+def _straight_shape(shape: Shape, skew: float, scale: float, height: int) -> Shape:
+    x, y = _place(shape.x, shape.y, skew, scale, height)
+    return Shape(shape.kind, x, y, shape.width * scale, shape.height * scale)
+
+
+def _place(x: float, y: float, skew: float, scale: float, height: int) -> tuple[float, float]:
+    """Points from the lower left corner, turned back by the skew."""
+    cos, sin = math.cos(math.radians(-skew)), math.sin(math.radians(-skew))
+    x, y = x * scale, (height - y) * scale
+    return x * cos - y * sin, x * sin + y * cos
+
+
+def _outlines(picture: Any, found: list[TextRun]) -> list[Shape]:
+    """What closed outline is around each text: the white around its letters, where that is small."""
+    import cv2
+    import numpy as np
+
+    white = (picture >= _DARK).astype(np.uint8)
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(white, connectivity=4)
+    shapes: dict[int, Shape] = {}
+    high, wide = picture.shape
+    for run in found:
+        reach = int(_BUBBLE_HEIGHTS * run.size)
+        for label in _around(run, labels, wide, high):
+            left, top, width, height, area = (int(one) for one in stats[label])
+            if not (run.size < height < reach and run.size < width < reach * 2) or label in shapes:
+                continue
+            kind = "box" if area / (width * height) > _BOX_FILL and abs(width - run.length) < reach else "round"
+            shapes[label] = Shape(kind, left + width / 2, top + height / 2, float(width), float(height))
+    return list(shapes.values())
+
+
+_BOX_FILL: Final = 0.83
+
+
+def _around(run: TextRun, labels: Any, wide: int, high: int) -> set[int]:
+    """The white areas just above and just below a text."""
+    found = set()
+    for side in (-1, 1):
+        cos, sin = math.cos(math.radians(run.angle)), math.sin(math.radians(run.angle))
+        across = side * run.size * 0.62
+        x, y = int(run.x + across * sin), int(run.y + across * cos)
+        if 0 <= x < wide and 0 <= y < high:
+            found.add(int(labels[y, x]))
+    return found - {0}

@@ -1,0 +1,145 @@
+"""Drawings in the styles of other people: what is found on them, and whether the evaluation sees what is missing."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from bench.drawings import held_out, tuned
+from bench.drawings.score import score
+from bench.drawings.sheet import Drawing as Drawn
+from bench.drawings.sheet import Sheet, Truth, pdf_of, scan_of
+
+from penstock.systems.security_assistant.drawing.components import Component, Components, count_components
+from penstock.systems.security_assistant.drawing.drawing_check import (
+    DRAWING_CHECKS,
+    check_against,
+    check_drawing_marks,
+)
+from penstock.systems.security_assistant.drawing.page import Drawing
+from penstock.systems.security_assistant.drawing.pdf import read_drawing
+from penstock.systems.security_assistant.drawing.schedule import Evaluation
+
+STYLES = tuned.STYLES | held_out.STYLES
+SEED = 11
+
+
+@pytest.fixture(scope="module")
+def read() -> dict[str, tuple[Drawn, Drawing, Components]]:
+    """Every style once: each is a process of PDFium's."""
+    found = {}
+    for name, style in STYLES.items():
+        drawn = style(SEED)
+        drawing = read_drawing(drawn.pdf())
+        found[name] = (drawn, drawing, count_components(drawing))
+    return found
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_S2_16_devices_of_every_style_are_found(style: str, read: dict[str, tuple[Drawn, Drawing, Components]]) -> None:
+    drawn, _, components = read[style]
+    found = score(drawn.truth, components.found)
+    assert found.recall > 0.95 and found.precision > 0.95, found
+    assert found.typed >= 0.95 * found.right
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_S2_16_the_score_falls_when_devices_are_missing(
+    style: str, read: dict[str, tuple[Drawn, Drawing, Components]]
+) -> None:
+    _, drawing, components = read[style]
+    devices = [one for one in components.found if one.type != "door"]
+    doors = [one for one in components.found if one.type == "door"]
+    random.Random(SEED).shuffle(devices)
+    scores = [
+        check_drawing_marks(drawing, replace(components, found=(*doors, *devices[count:]))).score
+        for count in (0, 1, len(devices) // 3, len(devices))
+    ]
+    assert scores[0] >= 95 and scores[0] > scores[1] > scores[2] >= scores[3], scores
+    assert scores[3] < 60
+
+
+def test_S2_16_a_judge_that_likes_everything_does_not_pass_what_lacks_devices(
+    read: dict[str, tuple[Drawn, Drawing, Components]],
+) -> None:
+    _, drawing, components = read["bubbles"]
+    kind = Evaluation(100, ("it looks nice",), ())
+    assert check_against(drawing, components, kind).passed
+    few = replace(components, found=components.found[:3])
+    judged = check_against(drawing, few, kind)
+    assert not judged.passed and judged.score < 30
+    assert set(judged.checks) == {"it looks nice", *DRAWING_CHECKS}
+
+
+def test_S2_16_a_row_without_a_mark_was_made_up(read: dict[str, tuple[Drawn, Drawing, Components]]) -> None:
+    _, drawing, components = read["bubbles"]
+    more = replace(components, found=(*components.found, Component("CR-777", "reader", "Card reader", (1,))))
+    found = check_drawing_marks(drawing, more).findings
+    assert [(one.check, one.severity, one.designators) for one in found] == [(DRAWING_CHECKS[1], "error", ("CR-777",))]
+
+
+def test_S2_16_a_legend_that_counts_is_compared(read: dict[str, tuple[Drawn, Drawing, Components]]) -> None:
+    _, drawing, components = read["bare_codes"]
+    assert components.legend_counts["DP"] == sum(one.designator == "DP" for one in components.found)
+    short = [one for one in components.found if one.designator != "DP"]
+    checks = {one.check for one in check_drawing_marks(drawing, replace(components, found=tuple(short))).findings}
+    assert DRAWING_CHECKS[2] in checks
+
+
+def test_S2_16_a_schedule_row_without_its_reader_is_told(read: dict[str, tuple[Drawn, Drawing, Components]]) -> None:
+    _, drawing, components = read["schedule_sheet"]
+    reader = next(one for one in components.found if one.type == "reader")
+    rest = tuple(one for one in components.found if one != reader)
+    found = check_drawing_marks(drawing, replace(components, found=rest)).findings
+    assert [(one.check, one.severity, one.designators) for one in found] == [
+        (DRAWING_CHECKS[3], "error", (f"{reader.door} reader",))
+    ]
+
+
+def test_S2_16_a_page_that_is_turned_is_turned_back() -> None:
+    """A sheet that was plotted upright, though it lies: all its text stands at 90 degrees."""
+    sheet = Sheet((400, 600))
+    truth = []
+    for at in range(4):
+        sheet.circle(100, 100 + 80 * at, 10)
+        sheet.text(96.2, 100 + 80 * at, "CR", 6.5, angle=90)
+        sheet.text(103.8, 100 + 80 * at, str(at + 1), 6.5, angle=90)
+        truth.append(Truth("reader", f"CR {at + 1}"))
+    sheet.text(300, 300, "ALL READERS ARE MOUNTED AT A HEIGHT OF ONE METRE", 7, angle=90)
+    found = score(truth, count_components(read_drawing(pdf_of([sheet.content()], [sheet.size]))).found)
+    assert (found.recall, found.precision) == (1, 1)
+
+
+@pytest.fixture(scope="module")
+def scanned() -> tuple[list[Truth], Drawing]:
+    """A small sheet, at 150 dpi, laid askew by two degrees."""
+    sheet = Sheet((420, 300))
+    truth = []
+    for at in range(4):
+        x = 60 + 95 * at
+        sheet.circle(x, 240, 13)
+        sheet.text(x, 245, "CR", 8)
+        sheet.text(x, 235, str(at + 11), 8)
+        sheet.text(x, 190, f"DC-{at + 11}", 8)
+        sheet.text(x, 140, f"ES-{at + 11}", 8, angle=90)
+        truth += [
+            Truth("reader", f"CR {at + 11}"),
+            Truth("contact", f"DC-{at + 11}"),
+            Truth("lock", f"ES-{at + 11}"),
+        ]
+    sheet.text(210, 60, "READERS ARE MOUNTED AT ONE METRE", 8)
+    return truth, read_drawing(scan_of(pdf_of([sheet.content()], [sheet.size]), 150, 2.0, random.Random(1)))
+
+
+def test_S2_16_a_scan_is_read(scanned: tuple[list[Truth], Drawing]) -> None:
+    truth, drawing = scanned
+    components = count_components(drawing)
+    found = score(truth, components.found)
+    assert drawing.kind == "scanned" and drawing.pages[0].read_by == "ocr"
+    assert found.recall > 0.85 and found.precision > 0.85, components.found
+    assert all(0.5 <= one.confidence < 1 for one in components.found)
+
+
+def test_S2_16_a_scan_is_kept_as_json(scanned: tuple[list[Truth], Drawing]) -> None:
+    assert Drawing.of(scanned[1].form()) == scanned[1]
