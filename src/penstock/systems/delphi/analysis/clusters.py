@@ -34,7 +34,7 @@ LARGEST_TREE: Final = 5_000
 MOST_OUTLIERS: Final = 0.05
 ALONE: Final = "no other comment is near"
 WORDLESS: Final = "it has no word that says something"
-_FAR: Final = 3.0
+_FAR: Final = 2.5
 """So many deviations below the middle, the nearest comment is not near."""
 _CLUSTER_SIZES: Final = (5, 6, 7, 8, 10, 12, 15, 20, 25)
 """The comments of a cluster, on average, that are tried."""

@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol
 
 from penstock.errors import PenstockError
 from penstock.systems.delphi.analysis.keywords import terms, text_runs
-from penstock.systems.delphi.analysis.languages import Run, Word, is_unspaced, simplified
+from penstock.systems.delphi.analysis.languages import Run
 from penstock.systems.delphi.analysis.libraries import library
 
 FLOAT_BYTES: Final = 4
@@ -55,7 +55,6 @@ _LEAST_DIMENSIONS: Final = 8
 _LETTER_WEIGHT: Final = 0.4
 """Letters find spellings and word forms that stems miss; they must not outvote the words."""
 _LETTERS_A_PIECE: Final = 1.8
-_MOST_BYTE_PIECES: Final = 0.5
 _MINILM: Final = "all-MiniLM-L6-v2"
 _HAN: Final = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]")
 
@@ -161,32 +160,32 @@ class _WordLlamaFit:
         self._frequency = Counter(stem for runs in documents for stem in {word.stem for run in runs for word in run})
         self._sentence_middle: Any = 0.0
         self._word_middle: Any = 0.0
-        sentences, words = self._sentences(texts, languages), self._words(documents)
+        sentences, words = self._sentences(texts), self._words(documents)
         if len(texts) > 2:  # the middle of two is between them: nothing would be left of what they share
             self._sentence_middle, self._word_middle = sentences.mean(axis=0), words.mean(axis=0)
         self.vectors = self.place(texts, languages)
 
     def place(self, texts: Sequence[str], languages: Sequence[str]) -> Any:
         numpy = library("numpy")
-        sentences = self._sentences(texts, languages) - self._sentence_middle
+        sentences = self._sentences(texts) - self._sentence_middle
         words = self._words(text_runs(texts, languages))
         said = numpy.linalg.norm(words, axis=1, keepdims=True) > 0
         meaning = unit_rows(unit_rows(sentences) + unit_rows((words - self._word_middle) * said))
         return unit_rows(numpy.hstack([meaning, self._tfidf.reduced(texts, languages)]))
 
-    def _sentences(self, texts: Sequence[str], languages: Sequence[str]) -> Any:
-        return unit_rows(wordllama().embed(_readable(texts, languages), norm=False))
+    def _sentences(self, texts: Sequence[str]) -> Any:
+        return unit_rows(wordllama().embed(list(texts), norm=False))
 
     def _words(self, documents: Sequence[Sequence[Run]]) -> Any:
         """The middle of the telling words, weighted by how rare they are."""
         numpy = library("numpy")
-        forms = sorted({_form(word) for runs in documents for run in runs for word in run})
+        forms = sorted({word.written.lower() for runs in documents for run in runs for word in run})
         rows = numpy.zeros((len(documents), wordllama().embedding.shape[1]), dtype=numpy.float32)
         known = dict(zip(forms, unit_rows(wordllama().embed(forms, norm=False)), strict=True)) if forms else {}
         for row, runs in enumerate(documents):
             for word in (word for run in runs for word in run):
                 weight = math.log((self._count + 1) / max(1, self._frequency[word.stem]))
-                rows[row] += known[_form(word)] * weight
+                rows[row] += known[word.written.lower()] * weight
         return unit_rows(rows)
 
 
@@ -196,7 +195,7 @@ class AutoEmbedder:
     library: Final = "wordllama"
 
     def fit(self, texts: Sequence[str], languages: Sequence[str], seed: int) -> Fitted:
-        return (WordLlamaEmbedder() if serves(_readable(texts, languages)) else TfidfEmbedder()).fit(texts, languages, seed)
+        return (WordLlamaEmbedder() if serves(texts) else TfidfEmbedder()).fit(texts, languages, seed)
 
 
 def serves(texts: Sequence[str]) -> bool:
@@ -209,19 +208,7 @@ def serves(texts: Sequence[str]) -> bool:
     if not pieces or not letters:
         return False
     han = sum(len(_HAN.findall(text)) for text in texts)
-    if 2 * han > letters:
-        return sum(piece.startswith("<0x") for piece in pieces) <= _MOST_BYTE_PIECES * len(pieces)
-    return letters >= _LETTERS_A_PIECE * len(pieces)
-
-
-def _readable(texts: Sequence[str], languages: Sequence[str]) -> list[str]:
-    """WordLlama knows more of the simplified letters of Chinese than of the traditional ones."""
-    return [simplified(text) if code == "zh" else text for text, code in zip(texts, languages, strict=True)]
-
-
-def _form(word: Word) -> str:
-    """The stem of a Chinese word is the word in simplified letters."""
-    return word.stem if is_unspaced(word.stem) else word.written.lower()
+    return 2 * han > letters or letters >= _LETTERS_A_PIECE * len(pieces)
 
 
 @cache
