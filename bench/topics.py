@@ -138,7 +138,9 @@ def theme_fit(labels: list[int], themes: list[str]) -> tuple[float, float]:
     for theme in sorted(set(wanted)):
         of_theme = wanted == theme
         if of_theme.sum() >= LEAST_THEME:
-            best = (2 * (of_theme & (found == one)).sum() / (of_theme.sum() + (found == one).sum()) for one in set(found))
+            best = (
+                2 * (of_theme & (found == one)).sum() / (of_theme.sum() + (found == one).sum()) for one in set(found)
+            )
             fits.append(max(best))
     return (float(np.mean(fits)), float(adjusted_mutual_info_score(wanted, found))) if fits else (math.nan, math.nan)
 
@@ -216,7 +218,9 @@ def main() -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("data", type=Path, help="a folder of Pol.is exports, a folder each")
     parser.add_argument("--against", type=Path, metavar="SRC", help="the src folder of another checkout")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the databases; runs that are there are not repeated")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="keep the databases; runs that are there are not repeated"
+    )
     parser.add_argument("--only", default="", metavar="NAME", help="conversations whose name has this in it")
     options = parser.parse_args()
     folders = sorted(one.parent for one in options.data.glob("*/comments.csv") if options.only in one.parent.name)

@@ -443,7 +443,7 @@ def report(
 @click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="So many at most.")
 @json_option
 def similar(job_id: str, text: str, target: str, limit: int, as_json: bool) -> None:
-    """Find the comments of a run that are most like a TEXT: how similar (1 is the same), the comment's id, and its text.
+    """Find the comments of a run that are most like a TEXT: how similar (1 is the same), its id, its text.
 
     \b
     Examples:

@@ -177,7 +177,11 @@ class DataConverter:
         job_id: str | None = None,
     ) -> list[Item]:
         """The tree of clusters with their keywords. The coarser layer is the parent."""
-        votes = {} if said is None or opinions is None else {topic.key: _topic_votes(topic, said, opinions) for topic in topics}
+        votes = (
+            {}
+            if said is None or opinions is None
+            else {topic.key: _topic_votes(topic, said, opinions) for topic in topics}
+        )
         job = required_job_id(job_id)
         return [
             {

@@ -65,6 +65,7 @@ _PARAMETERS: Final = {
     "report_id": "",
 }
 _TOLD: Final = ("model", "seed", "namer", "report_id")
+_MADE: Final = ("conversation", "opinions", "vectors", "map", "layers", "topics", "names")
 _WRITTEN: Final = ("written", "written_at")
 _MOST_BYTES: Final = 1 << 30
 """Of one file between steps: 50,000 comments have about 200 MB of vectors and graph."""
@@ -156,8 +157,7 @@ def steps(results: Results, namer: Namer, clock: Clock) -> Pipeline:
     pipeline.step(inputs=("conversation", "opinions", "map", "layers", "topics", "names"), outputs=("svg", "png"))(draw)
 
     @pipeline.step(
-        inputs=("conversation_id", "conversation", "opinions", "vectors", "map", "layers", "topics", "names", "model")
-        + ("tables",),
+        inputs=("conversation_id", *_MADE, "model", "tables"),
         outputs=_WRITTEN,
     )
     def write(context: StepContext, conversation_id: str, tables: list[str], **made: Any) -> dict[str, Any]:
@@ -195,7 +195,11 @@ def read(context: StepContext, comments: PipelineFile, language: str) -> Pipelin
 
 
 def vote(
-    context: StepContext, conversation: PipelineFile, votes: PipelineFile | None, summary: PipelineFile | None, seed: int
+    context: StepContext,
+    conversation: PipelineFile,
+    votes: PipelineFile | None,
+    summary: PipelineFile | None,
+    seed: int,
 ) -> PipelineFile:
     said = conversation_of(_bytes(conversation))
     about = {} if summary is None else parse_summary(_bytes(summary))
@@ -385,7 +389,9 @@ def _texts(conversation: Conversation) -> tuple[list[str], list[str]]:
 
 def opinions_of(data: bytes) -> Opinions:
     form = orjson.loads(data)
-    comments = tuple(CommentVotes(**{**one, "group_agreement": tuple(one["group_agreement"])}) for one in form["comments"])
+    comments = tuple(
+        CommentVotes(**{**one, "group_agreement": tuple(one["group_agreement"])}) for one in form["comments"]
+    )
     people = tuple((x, y, group) for x, y, group in form["people"])
     return Opinions(**{**form, "comments": comments, "people": people, "groups": tuple(form["groups"])})
 

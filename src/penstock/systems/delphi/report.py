@@ -137,7 +137,10 @@ def report_text(report: Mapping[str, Any]) -> str:
     for topic in [one for one in report["topics"] if one["layer"] == top][:_TEXT_TOPICS]:
         lines.append(f"  {topic['size']:>5}  {topic['name']}")
         lines += [f"         {_short(text)}" for text in topic["typical"][:2]]
-    for heading, name in (("Most people of every group see alike:", "consensus"), ("People are divided on:", "divisive")):
+    for heading, name in (
+        ("Most people of every group see alike:", "consensus"),
+        ("People are divided on:", "divisive"),
+    ):
         if report[name]:
             lines.append(heading)
             lines += [f"  {_shares(texts[one]['votes'])}  {_short(texts[one]['text'])}" for one in report[name]]
@@ -160,5 +163,7 @@ def report_html(report: Mapping[str, Any]) -> str:
     """One file: styles, script and data are in it."""
     page = files(__package__).joinpath("report.html").read_text("utf-8")
     # "<" would end the script, or begin a comment in it; the two separators end a line of JavaScript in old browsers.
-    data = orjson.dumps(report).decode().replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    data = (
+        orjson.dumps(report).decode().replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    )
     return page.replace("{{title}}", escape(report["title"])).replace("{{data}}", data)

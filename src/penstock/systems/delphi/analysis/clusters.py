@@ -44,6 +44,8 @@ _LEAST_CLUSTER: Final = 3
 _LEAST_LAYERED: Final = 6
 _COARSEST: Final = 8
 """A reader takes in about so many topics at a glance."""
+_WORTH_MERGING: Final = 5
+"""Fewer topics need no second layer."""
 _LEAST_DIMENSIONS: Final = 5
 """EVoC condenses to four."""
 _COARSER: Final = 2.5
@@ -206,7 +208,7 @@ def _settle(labels: Labels, vectors: Any, reasons: tuple[str, ...]) -> Labels:
 
 def _upwards(found: list[Labels], cutter: Cutter) -> list[Labels]:
     """Coarser layers on top, until the last is short: each cluster goes where the tree has most of its comments."""
-    while (clusters := max(found[-1]) + 1) > _COARSEST:
+    while (clusters := max(found[-1]) + 1) > (_COARSEST if len(found) > 1 else _WORTH_MERGING):
         cut = cutter(_fewer(clusters))
         places: dict[int, Counter[int]] = {}
         for label, place in zip(found[-1], cut, strict=True):
@@ -250,9 +252,7 @@ def _renumber(labels: list[int]) -> Labels:
     return tuple(numbers[label] for label in labels)
 
 
-def _layers_of(
-    found: list[Labels], vectors: Any, parameters: dict[str, Any], reasons: tuple[str, ...]
-) -> Layers:
+def _layers_of(found: list[Labels], vectors: Any, parameters: dict[str, Any], reasons: tuple[str, ...]) -> Layers:
     return Layers(tuple(found), tuple(_confidence(labels, vectors) for labels in found), parameters, reasons)
 
 

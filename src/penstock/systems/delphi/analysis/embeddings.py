@@ -1,11 +1,11 @@
 """Comments to vectors.
 
-1. Nothing is downloaded, unless a sentence-transformer is asked for: WordLlama's vectors of word pieces are in its wheel.
+1. Nothing is downloaded, unless a sentence-transformer is asked for: WordLlama has its vectors in its wheel.
 2. A fitted embedder places a further text among the comments that it was fitted to, by the same rules.
 3. Rows have length 1, or 0 for a text that says nothing. The same texts and seed give the same rows.
 
-WordLlama knows that a bicycle is ridden on a lane; TF-IDF knows which words these comments share. Joined they are better
-than either (docs/decisions/0063-topics.md has the figures). For a script that WordLlama reads letter by letter, TF-IDF
+WordLlama knows that a bicycle is ridden on a lane; TF-IDF knows which words these comments share. Joined they are
+better than either (docs/decisions/0063-topics.md has the figures). For a script that WordLlama reads letter by letter, TF-IDF
 stands alone.
 
 Vectors are stored as bytes: 32-bit floats, little-endian, one after the other. A list of 384 DynamoDB numbers has about
@@ -149,7 +149,7 @@ class WordLlamaEmbedder:
 
 
 class _WordLlamaFit:
-    """A text is the middle of its pieces, and the middle of its telling words, the rarer the more; beside its TF-IDF."""
+    """A text is the middle of its pieces and the middle of its telling words, the rarer the more, beside its TF-IDF."""
 
     name: Final = "wordllama-256+tfidf"
 

@@ -104,7 +104,11 @@ class Vocabulary:
         if any(all(map(main.is_function_word, words)) for main in self._mains if main.function_words):
             return True
         is_listed = all(main.function_words for main in self._mains)
-        return not is_listed and len(self._terms) > 1 / _EVERYWHERE and self._everywhere[term] > _EVERYWHERE * len(self._terms)
+        return (
+            not is_listed
+            and len(self._terms) > 1 / _EVERYWHERE
+            and self._everywhere[term] > _EVERYWHERE * len(self._terms)
+        )
 
     def coverage(self, row: int, keywords: Sequence[Keyword]) -> float:
         """How much of what the keywords say this comment says: 0 to 1."""

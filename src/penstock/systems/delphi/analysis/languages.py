@@ -1,6 +1,6 @@
 """Languages: which one a comment is in, and what of it says something.
 
-1. A conversation has a main language. A comment has another one only if that is certain, and if several comments have it.
+1. A conversation has a main language. A comment has another one only if that is certain, and several comments have it.
 2. Function words (stopwordsiso, and words of opinion from stop_words.txt) are no words of a topic, in any language.
 3. Chinese and Japanese are cut into words. Other scripts without blanks (Thai, Lao, Khmer, Burmese) are cut at function
    words only: there, two neighbouring letters are a word.
@@ -50,16 +50,12 @@ _JOSA: Final = re.compile(
     "(?:에서는|에서도|으로는|에게서|이라는|에서|에게|으로|까지|부터|처럼|보다|마다|이나|라는|은|는|이|가|을|를|의|에|로|와|과|도|만)$"
 )
 """Particles that Korean writes behind a noun."""
-_ENGLISH_TOPICS: Final = frozenset(
-    "act ai area areas bill billion buy case cases cause causes changes computer copy date detail early effect empty face "
-    "fire fix free general group groups half home information interest interests invention join line man member members "
-    "men microsoft mill million name net novel nz open opening order orders page pages past present problem problems "
-    "research ring room rooms round run second section self side site state states system test text tip top tv turn uk "
-    "value web website world young younger youngest".split()
-)
-"""stopwordsiso has them for English. They are what comments are about."""
+_TOPICS_OF: Final = "topics-"
+"""Sections of stop_words.txt: words that stopwordsiso has as function words, and that comments are about."""
 
-_UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+_UNSPACED: Final = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
+)
 _LINK: Final = re.compile(r"https?://\S+|www\.\S+|\S+@\S+\.\S+")
 _VOWEL_SIGNS: Final = re.compile("[\u0640\u064b-\u0652\u0670]")
 """Arabic is written with them or without."""
@@ -241,8 +237,7 @@ def language(code: str) -> Language:
     entries = {unicodedata.normalize("NFC", entry).lower().replace("’", "'").strip() for entry in listed}
     entries = {_VOWEL_SIGNS.sub("", entry) for entry in entries}
     entries |= _further().get(code, frozenset())
-    if code == "en":
-        entries -= _ENGLISH_TOPICS
+    entries -= topic_words(code)
     if code == "zh":
         entries |= {simplified(entry) for entry in entries}
     if code in _ELIDES:
@@ -271,6 +266,11 @@ def _further() -> dict[str, frozenset[str]]:
         else:
             found.setdefault(code, set()).add(word)
     return {code: frozenset(words) for code, words in found.items()}
+
+
+def topic_words(code: str) -> frozenset[str]:
+    """Words that are listed as function words of a language, and are none here."""
+    return _further().get(_TOPICS_OF + code, frozenset())
 
 
 def _stemmer(code: str) -> Callable[[str], str]:

@@ -38,7 +38,7 @@ _DIGITS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """`matrix[participant, row]`, with NaN where there is no vote; rows are comments in the order that was asked for."""
+    """`matrix[participant, row]`, with NaN where there is no vote; rows are comments, in the order asked for."""
 
     participants: tuple[str, ...]
     matrix: Any
