@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 pytest.importorskip("wordllama", reason="needs the extra: pip install 'penstock[delphi]'")
 
 from penstock.cli.main import cli
-from penstock.systems.delphi.analysis.clusters import ALONE, OUTLIER, cluster_vectors
+from penstock.systems.delphi.analysis.clusters import ALONE, OUTLIER, WORDLESS, cluster_vectors
 from penstock.systems.delphi.analysis.conversation import BadConversation
 from penstock.systems.delphi.analysis.libraries import one_thread
 from penstock.systems.delphi.analysis.votes import parse_summary, parse_votes, path_beside, sum_up
@@ -47,7 +47,7 @@ def vote(person: int, comment: int) -> str:
         return "1"
     if comment < 4:
         return "1" if person % 2 else "-1"
-    return "0" if comment > 9 else "1" if (person + comment) % 5 else "-1"
+    return "0" if comment > 9 else "1" if person % 4 or comment != 7 else "-1"
 
 
 @pytest.fixture(scope="module")
@@ -164,5 +164,9 @@ def test_at_most_five_in_a_hundred_comments_are_in_no_topic_each_with_its_reason
     assert all(label == OUTLIER for label, reason in zip(finest, layers.reasons, strict=True) if reason)
     assert layers.outliers() == {ALONE: 5}
     assert all(row >= 90 for row, label in enumerate(finest) if label == OUTLIER)
+    with one_thread():
+        silent = cluster_vectors(vectors, 1, wordless=frozenset((4, 40)))
+    assert (silent.reasons[4], silent.reasons[40]) == (WORDLESS, WORDLESS)
+    assert silent.outliers() == {ALONE: 3, WORDLESS: 2}
     for group in range(6):
         assert len(set(finest[group * 15 : group * 15 + 15])) == 1

@@ -380,7 +380,19 @@ def topic_form(topic: Mapping[str, Any]) -> dict[str, Any]:
         "samples": topic["sample_comments"],
         "parent": _key(topic["parent_cluster"]),
         "children": [_key(child) for child in topic["child_clusters"]],
-        "votes": topic.get("votes"),
+        "votes": _votes_form(topic.get("votes")),
+    }
+
+
+def _votes_form(votes: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if votes is None:
+        return None
+    return {
+        "agreement": float(votes["agreement"]),
+        "division": float(votes["division"]),
+        "votes": int(votes["votes"]),
+        "consensus_comments": [int(one) for one in votes["consensus_comments"]],
+        "divisive_comments": [int(one) for one in votes["divisive_comments"]],
     }
 
 

@@ -32,7 +32,7 @@ from penstock.systems.delphi.analysis.conversation import (
     parse_conversation,
 )
 from penstock.systems.delphi.analysis.embeddings import DEFAULT_EMBEDDER, embedder_named
-from penstock.systems.delphi.analysis.keywords import Keyword
+from penstock.systems.delphi.analysis.keywords import Keyword, wordless_rows
 from penstock.systems.delphi.analysis.languages import AUTO, check_language, detect_languages
 from penstock.systems.delphi.analysis.libraries import check_installed, library, one_thread
 from penstock.systems.delphi.analysis.projection import Edge, Projection, project_vectors
@@ -147,7 +147,7 @@ def steps(results: Results, namer: Namer, clock: Clock) -> Pipeline:
     pipeline.step(inputs=("conversation", "votes", "summary", "seed"), outputs=("opinions",))(vote)
     pipeline.step(inputs=("conversation", "embedder", "seed"), outputs=("vectors", "model"))(embed)
     pipeline.step(inputs=("vectors", "seed"), outputs=("map",))(project)
-    pipeline.step(inputs=("vectors", "seed", "clusterer"), outputs=("layers",))(cluster)
+    pipeline.step(inputs=("conversation", "vectors", "seed", "clusterer"), outputs=("layers",))(cluster)
     pipeline.step(inputs=("conversation", "vectors", "map", "layers"), outputs=("topics",))(describe)
 
     @pipeline.step(inputs=("conversation", "topics", "namer"), outputs=("names",))
@@ -224,9 +224,12 @@ def project(context: StepContext, vectors: PipelineFile, seed: int) -> PipelineF
         return context.save("map.json", dumped(project_vectors(vectors_of(_bytes(vectors)), seed)))
 
 
-def cluster(context: StepContext, vectors: PipelineFile, seed: int, clusterer: Clusterer) -> PipelineFile:
+def cluster(
+    context: StepContext, conversation: PipelineFile, vectors: PipelineFile, seed: int, clusterer: Clusterer
+) -> PipelineFile:
+    wordless = wordless_rows(*_texts(conversation_of(_bytes(conversation))))
     with one_thread():
-        layers = cluster_vectors(vectors_of(_bytes(vectors)), seed, clusterer)
+        layers = cluster_vectors(vectors_of(_bytes(vectors)), seed, clusterer, wordless)
     context.log(f"{len(layers.labels)} layers", clusters=[layers.count(layer) for layer in range(len(layers.labels))])
     return context.save("layers.json", dumped(layers))
 

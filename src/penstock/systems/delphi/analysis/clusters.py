@@ -38,6 +38,9 @@ _FAR: Final = 2.5
 """So many deviations below the middle, the nearest comment is not near."""
 _CLUSTER_SIZES: Final = (5, 6, 7, 8, 10, 12, 15, 20, 25)
 """The comments of a cluster, on average, that are tried."""
+_SMALLER_SIZES: Final = (3, 4)
+_FEW: Final = 30
+"""Of fewer comments, three or four are a topic."""
 _ABOUT_AS_GOOD: Final = 0.95
 """Of cuts that are about as good, the one with fewer clusters is easier to read."""
 _LEAST_CLUSTER: Final = 3
@@ -79,15 +82,20 @@ class Layers:
         return dict(sorted(Counter(reason for reason in self.reasons if reason).items()))
 
 
-def cluster_vectors(vectors: Any, seed: int, clusterer: Clusterer = "auto") -> Layers:
-    """The layers of these rows. The same rows and seed give the same layers."""
+def cluster_vectors(
+    vectors: Any, seed: int, clusterer: Clusterer = "auto", wordless: frozenset[int] = frozenset()
+) -> Layers:
+    """The layers of these rows. The same rows and seed give the same layers.
+
+    `wordless` are rows of comments that have no word that says something: "Yes", "I agree".
+    """
     count = len(vectors)
     if clusterer not in CLUSTERERS:
         raise PenstockError(f"There is no clusterer {clusterer!r}: there are {', '.join(CLUSTERERS)}.")
     if count < _LEAST_LAYERED:
         return _layers_of([(0,) * count], vectors, {"method": "one"}, ("",) * count)
     finest, cutter, parameters = _finest(vectors, seed, clusterer)
-    reasons = _reasons(vectors)
+    reasons = _reasons(vectors, wordless)
     finest = _settle(finest, vectors, reasons)
     return _layers_of(_upwards([finest], cutter), vectors, parameters, reasons)
 
@@ -123,7 +131,7 @@ def _best_cut(tree: Any, vectors: Any) -> tuple[Labels, int]:
     numpy.fill_diagonal(distances, 0.0)
     silhouette = library("sklearn.metrics").silhouette_score
     tried: list[tuple[float, Labels, int]] = []
-    for size in _CLUSTER_SIZES:
+    for size in (*(_SMALLER_SIZES if count < _FEW else ()), *_CLUSTER_SIZES):
         labels = _cut(tree, max(2, round(count / size)))
         if 2 <= max(labels) + 1 < count:
             score = round(float(silhouette(distances, labels, metric="precomputed")), _DIGITS)
@@ -167,7 +175,7 @@ def _evoc(vectors: Any, parameters: dict[str, Any]) -> Labels | None:
     return None
 
 
-def _reasons(vectors: Any) -> tuple[str, ...]:
+def _reasons(vectors: Any, without_words: frozenset[int]) -> tuple[str, ...]:
     """Why a comment should be in no cluster, the strongest reasons only: there are at most MOST_OUTLIERS."""
     numpy = library("numpy")
     nearest = numpy.empty(len(vectors), dtype=numpy.float64)
@@ -176,6 +184,7 @@ def _reasons(vectors: Any) -> tuple[str, ...]:
         similar[row] = -1.0
         nearest[row] = round(float(similar.max()), _DIGITS)
     wordless = ~vectors.any(axis=1)
+    wordless[sorted(without_words)] = True
     middle = numpy.median(nearest)
     deviation = numpy.median(numpy.abs(nearest - middle)) * 1.4826
     is_far = nearest < middle - _FAR * deviation

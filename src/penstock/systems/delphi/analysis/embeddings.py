@@ -5,8 +5,8 @@
 3. Rows have length 1, or 0 for a text that says nothing. The same texts and seed give the same rows.
 
 WordLlama knows that a bicycle is ridden on a lane; TF-IDF knows which words these comments share. Joined they are
-better than either (docs/decisions/0063-topics.md has the figures). For a script that WordLlama reads letter by letter, TF-IDF
-stands alone.
+better than either: docs/decisions/0063-topics.md has the figures. For a script that WordLlama reads letter by letter,
+TF-IDF stands alone.
 
 Vectors are stored as bytes: 32-bit floats, little-endian, one after the other. A list of 384 DynamoDB numbers has about
 4.4 KB and is parsed digit by digit; packed, the same vector has 1.5 KB.

@@ -33,6 +33,11 @@ def text_runs(texts: Sequence[str], languages: Sequence[str]) -> list[list[Run]]
     return [language(code).runs(text) for text, code in zip(texts, languages, strict=True)]
 
 
+def wordless_rows(texts: Sequence[str], languages: Sequence[str]) -> frozenset[int]:
+    """Texts that have no word that says something."""
+    return frozenset(row for row, runs in enumerate(text_runs(texts, languages)) if not runs)
+
+
 def terms(runs: Iterable[Run]) -> list[str]:
     """Stems, and each two that follow each other."""
     found = [word.stem for run in runs for word in run]
@@ -171,7 +176,13 @@ def _overlap(term: str, other: str) -> bool:
     if is_unspaced(term.replace(" ", "")) and is_unspaced(other.replace(" ", "")):
         shorter, longer = sorted((term.replace(" ", ""), other.replace(" ", "")), key=len)
         return shorter in longer or (_is_uncut(shorter + longer) and _are_chained(shorter, longer))
-    return bool(set(term.split()) & set(other.split()))
+    return any(_are_forms(one, another) for one in term.split() for another in other.split())
+
+
+def _are_forms(one: str, another: str) -> bool:
+    """The same stem, or nearly: stemmers leave bus and buses apart."""
+    shorter, longer = sorted((one, another), key=len)
+    return one == another or (len(shorter) > 2 and longer.startswith(shorter) and len(longer) - len(shorter) <= 2)
 
 
 def _are_chained(first: str, second: str) -> bool:
