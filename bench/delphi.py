@@ -37,7 +37,7 @@ from penstock.tables.definitions.definition import Naming
 from penstock.tables.plan.survey import survey
 
 DIMENSIONS = 384
-"""As MiniLM has; the default embedder has 64."""
+"""As MiniLM has; the default embedder has up to 512."""
 NEIGHBORS = 8
 TITLES = {"penstock": "penstock delphi (packed, batch)", "boto3": "boto3 batch_writer, number lists"}
 
@@ -134,9 +134,9 @@ def _resource(url: str) -> Any:
 
 def _decimals(value: Any) -> Any:
     if isinstance(value, bytes):
-        from penstock.systems.delphi.analysis.embeddings import unpacked
+        from penstock.systems.delphi.analysis.embeddings import unpack_vector
 
-        return [Decimal(str(component)) for component in unpacked(value, len(value) // 4)]
+        return [Decimal(str(component)) for component in unpack_vector(value, len(value) // 4)]
     if isinstance(value, float):
         return Decimal(str(value))
     if isinstance(value, dict):

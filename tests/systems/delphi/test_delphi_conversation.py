@@ -1,4 +1,4 @@
-"""Reading a Pol.is export (S3.12), and the words of comments."""
+"""Reading a Pol.is export (S3.12), and the keywords of comments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.systems.delphi.analysis.conversation import (
     read_conversation,
 )
 from penstock.systems.delphi.analysis.embeddings import pack_vector, unpack_vector
-from penstock.systems.delphi.analysis.keywords import STOP_WORDS, Vocabulary, stem, terms, unspaced_runs, words
+from penstock.systems.delphi.analysis.keywords import Vocabulary
 
 HEADER = "timestamp,comment-id,author-id,agrees,disagrees,moderated,comment-body\n"
 
@@ -93,21 +93,7 @@ def test_our_own_conversation_has_one_of_everything():
     }
 
 
-# ── words ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_words_are_without_stop_words_and_by_stems():
-    assert words("We should protect the rivers’ banks, and 2 of THEM!") == ["protect", "rivers", "banks"]
-    assert stem("flooding") == stem("floods") == stem("flooded") == stem("flood")
-    assert stem("policies") == stem("policy")
-    assert "river bank" in terms("river banks")
-    assert "should" in STOP_WORDS
-
-
-def test_unspaced_scripts_are_cut_at_words_that_hold_sentences_together():
-    assert unspaced_runs("我覺得計程車的司機") == ["計程車", "司機"]
-    assert words("計程車") == ["計程", "程車"]
-    assert words("नदी हर वसंत में") == ["नदी", "हर", "वसंत", "में"]
+# ── keywords ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_keywords_are_what_a_group_says_more_than_the_others():
@@ -119,7 +105,7 @@ def test_keywords_are_what_a_group_says_more_than_the_others():
         "river banks",
         "a river",
     ]
-    vocabulary = Vocabulary(texts)
+    vocabulary = Vocabulary(texts, ["en"] * len(texts))
     assert vocabulary.keywords([0, 1, 2])[0].text == "school lunch"
     assert vocabulary.keywords([3, 4, 5])[0].text == "river"
     assert vocabulary.coverage(0, vocabulary.keywords([0, 1, 2])) > vocabulary.coverage(
@@ -129,7 +115,7 @@ def test_keywords_are_what_a_group_says_more_than_the_others():
 
 def test_a_keyword_of_an_unspaced_script_is_a_whole_word():
     texts = ["計程車司機", "計程車太貴", "搭計程車回家", "河流氾濫", "河流很美", "河流"]
-    assert Vocabulary(texts).keywords([0, 1, 2])[0].text == "計程車"
+    assert Vocabulary(texts, ["zh"] * len(texts)).keywords([0, 1, 2])[0].text == "計程車"
 
 
 # ── vectors ──────────────────────────────────────────────────────────────────────────────────────
@@ -153,7 +139,7 @@ def test_S3_12_keywords_do_not_depend_on_the_order_of_sets_which_is_another_in_e
     code = (
         "from penstock.systems.delphi.analysis.keywords import Vocabulary\n"
         "texts = ['計程車司機應考職業駕照', '職業駕照太貴', '考職業駕照', '河流氾濫', 'school lunch menu']\n"
-        "print([keyword for keyword in Vocabulary(texts).keywords([0, 1, 2])])\n"
+        "print([keyword for keyword in Vocabulary(texts, ['zh'] * 5).keywords([0, 1, 2])])\n"
     )
     told = {
         subprocess.run(

@@ -13,9 +13,9 @@ import pytest
 
 from penstock.systems.delphi.analysis.clusters import OUTLIER, Clusterer, Layers, cluster_vectors, evoc_is_compiled
 from penstock.systems.delphi.analysis.conversation import Conversation, Skipped, read_conversation
-from penstock.systems.delphi.analysis.embeddings import TfidfEmbedder
+from penstock.systems.delphi.analysis.embeddings import embedder_named
+from penstock.systems.delphi.analysis.languages import detect_languages
 from penstock.systems.delphi.analysis.libraries import one_thread
-from penstock.systems.delphi.analysis.projection import project_vectors
 from penstock.systems.delphi.analysis.topics import KeywordNamer, Topic, describe_topics
 
 HERE = Path(__file__).resolve().parents[3]
@@ -35,9 +35,10 @@ def analysed(name: str, clusterer: Clusterer = "auto") -> tuple[Conversation, La
     conversation = read_conversation(DATA / name)
     texts = [comment.text for comment in conversation.comments]
     with one_thread():
-        vectors = TfidfEmbedder().embed(texts, 42)
+        codes = detect_languages(texts)
+        vectors = embedder_named("auto").fit(texts, codes, 42).vectors
         layers = cluster_vectors(vectors, 42, clusterer)
-        topics = describe_topics(layers, texts, vectors, project_vectors(vectors, 42).positions)
+        topics = describe_topics(layers, texts, vectors, [(0.0, 0.0)] * len(texts), codes)
     namer = KeywordNamer()
     return (
         conversation,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,9 +31,10 @@ from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.worker import Worker
 from penstock.pipelines import PipelineReport, StepReport
 from penstock.records.forks import for_handlers, not_in_children
-from penstock.systems.delphi.analysis.clusters import CLUSTERERS, Clusterer
+from penstock.systems.delphi.analysis.clusters import CLUSTERERS, LARGEST_TREE, Clusterer
 from penstock.systems.delphi.analysis.conversation import read_conversation
-from penstock.systems.delphi.analysis.embeddings import EMBEDDERS
+from penstock.systems.delphi.analysis.embeddings import DEFAULT_EMBEDDER, EMBEDDERS
+from penstock.systems.delphi.analysis.languages import AUTO, check_language
 from penstock.systems.delphi.analysis.libraries import check_installed
 from penstock.systems.delphi.analysis.topics import KeywordNamer, Namer, load_namer
 from penstock.systems.delphi.pipeline import DEFAULT_SEED, JOB_ID_VARIABLE, REPORT_ID_VARIABLE, Delphi
@@ -43,7 +45,9 @@ from penstock.systems.delphi.queue.poller import (
     DEFAULT_TIMEOUT_SECONDS,
     JobQueue,
 )
+from penstock.systems.delphi.report import report_html, report_of, report_text
 from penstock.systems.delphi.results import Results, RunNotFound
+from penstock.systems.delphi.similar import find_similar
 
 DEFAULT_DATABASE = "delphi.db"
 _MOST_SHOWN = 12
@@ -67,17 +71,22 @@ seed_option = click.option(
 embedder_option = click.option(
     "--embedder",
     type=click.Choice(list(EMBEDDERS)),
-    default="tfidf",
+    default=DEFAULT_EMBEDDER,
     show_default=True,
-    help="minilm needs sentence-transformers.",
+    help="auto: WordLlama joined with TF-IDF, or TF-IDF for a language it does not serve. minilm needs "
+    "sentence-transformers.",
 )
 clusterer_option = click.option(
     "--clusterer",
     type=click.Choice(CLUSTERERS),
     default="auto",
     show_default=True,
-    help="auto: a tree below 150 comments, EVoC from there on.",
+    help=f"auto: a tree of up to {LARGEST_TREE:,} comments, EVoC for more.",
 )
+language_option = click.option(
+    "--language", default=AUTO, show_default=True, metavar="CODE",
+    help="The language of all comments: de, fr, zh, …; auto finds it out.",
+)  # fmt: skip
 
 
 @contextmanager
@@ -193,6 +202,7 @@ def command() -> None:
 @seed_option
 @embedder_option
 @clusterer_option
+@language_option
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Also write the picture and the topics here."
 )
@@ -211,6 +221,7 @@ def run(
     seed: int,
     embedder: str,
     clusterer: Clusterer,
+    language: str,
     out: Path | None,
     namer: str | None,
     wait_seconds: float,
@@ -228,6 +239,7 @@ def run(
     run when all of it is there. Needs the extra: pip install 'penstock[delphi]'.
     """
     check_installed(EMBEDDERS[embedder]().library)
+    check_language(language)
     file = comments if comments.is_file() else comments / "comments.csv"
     read_conversation(file)  # what cannot be read leaves no database and no job
     with open_delphi(target, files, KeywordNamer() if namer is None else load_namer(namer)) as delphi:
@@ -242,6 +254,7 @@ def run(
                 seed=seed,
                 embedder=embedder,
                 clusterer=clusterer,
+                language=language,
                 report_id=os.environ.get(REPORT_ID_VARIABLE, ""),
                 wait_seconds=wait_seconds,
                 tell=(lambda step: None) if as_json else _print_step,
@@ -268,6 +281,10 @@ def _form(delphi: Delphi, report: PipelineReport) -> dict[str, Any]:
         "conversation_id": config["conversation_id"],
         "comments": config["num_comments"],
         "skipped": config["metadata"]["skipped"],
+        "languages": config["metadata"]["languages"],
+        "participants": config["num_participants"],
+        "opinion_groups": config["metadata"]["opinion_groups"],
+        "outliers": config["metadata"]["outliers"],
         "layers": [layer["num_clusters"] for layer in config["cluster_layers"]],
         "items": report["written"],
         "ran": list(report.ran),
@@ -294,11 +311,34 @@ def _show(delphi: Delphi, form: dict[str, Any], report: PipelineReport) -> None:
     click.echo(
         f"{form['conversation_id']}: {form['comments']:,} comments" + (f" ({left_out} left out)" if left_out else "")
     )
+    click.echo(about_line(report["config"]))
     show_topics(delphi.results.topics(report.job_id), most=_MOST_SHOWN)
+    click.echo(outlier_line(report["config"]))
     items = sum(form["items"].values()) + 1
     click.echo(f"{items:,} items in seven tables, job {report.job_id}")
     for path in form.get("written", ()):
         click.echo(f"  {path}")
+
+
+def about_line(config: Mapping[str, Any]) -> str:
+    """The language, and who took part."""
+    told = config["metadata"]
+    ranked = sorted(told["languages"].items(), key=lambda one: (-one[1], one[0]))
+    languages = ", ".join(code if len(ranked) == 1 else f"{code} {int(count):,}" for code, count in ranked)
+    groups = [int(size) for size in told["opinion_groups"]]
+    people = f"{int(config['num_participants']):,} participants"
+    shared = f", opinion groups of {', '.join(f'{size:,}' for size in groups)}" if groups else ""
+    return f"language {languages}; {people}{shared}"
+
+
+def outlier_line(config: Mapping[str, Any]) -> str:
+    """How many comments are in no topic, and why."""
+    reasons = {reason: int(count) for reason, count in config["metadata"]["outliers"].items()}
+    left, comments = sum(reasons.values()), int(config["num_comments"])
+    if not left:
+        return "Every comment is in a topic."
+    why = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.items())
+    return f"{left:,} of {comments:,} comments ({left / comments:.1%}) are in no topic ({why})."
 
 
 @command.command("topics")
@@ -340,6 +380,19 @@ def topic_form(topic: Mapping[str, Any]) -> dict[str, Any]:
         "samples": topic["sample_comments"],
         "parent": _key(topic["parent_cluster"]),
         "children": [_key(child) for child in topic["child_clusters"]],
+        "votes": _votes_form(topic.get("votes")),
+    }
+
+
+def _votes_form(votes: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if votes is None:
+        return None
+    return {
+        "agreement": float(votes["agreement"]),
+        "division": float(votes["division"]),
+        "votes": int(votes["votes"]),
+        "consensus_comments": [int(one) for one in votes["consensus_comments"]],
+        "divisive_comments": [int(one) for one in votes["divisive_comments"]],
     }
 
 
@@ -362,6 +415,63 @@ def _key(cluster: Mapping[str, Any] | None) -> str | None:
 
 def _short(text: str) -> str:
     return text if len(text) <= _SAMPLE_CHARACTERS else text[: _SAMPLE_CHARACTERS - 1] + "…"
+
+
+@command.command("report")
+@click.argument("job_id", metavar="[JOB]", required=False)
+@database_option
+@conversation_option
+@click.option("--html", "as_html", is_flag=True, help="Write one HTML file that needs no network.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Its name; else the conversation's.")
+@json_option
+def report(
+    job_id: str | None, target: str, conversation: str | None, as_html: bool, out: Path | None, as_json: bool
+) -> None:
+    """Show what a run found: topics with typical, divisive and consensus comments. JOB is a run; else the newest one.
+
+    \b
+    Examples:
+      penstock delphi report pipeline_run_2f0c… --html
+      penstock delphi report --conversation biodiversity --html --out biodiversity.html
+      penstock delphi report --db delphi.db
+
+    The page has the map, which can be zoomed, and all comments. It loads nothing from elsewhere.
+    """
+    with open_results(target) as (_, results):
+        found = report_of(results, job_of(results, job_id, conversation))
+    if not as_html:
+        print_result(found, report_text(found), as_json=as_json)
+        return
+    name = re.sub(r"[^\w.-]+", "-", found["conversation"]).strip("-.") or "report"
+    path = out or Path(f"{name}.html")
+    path.write_text(report_html(found), encoding="utf-8")
+    print_result({"written": str(path), "job_id": found["job"]}, str(path), as_json=as_json)
+
+
+@command.command("similar")
+@click.argument("job_id", metavar="JOB")
+@click.argument("text")
+@database_option
+@click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="So many at most.")
+@json_option
+def similar(job_id: str, text: str, target: str, limit: int, as_json: bool) -> None:
+    """Find the comments of a run that are most like a TEXT: how similar (1 is the same), its id, its text.
+
+    \b
+    Examples:
+      penstock delphi similar pipeline_run_2f0c… "trams are too expensive" --db delphi.db
+      penstock delphi similar pipeline_run_2f0c… "trams" --limit 3 --json
+    """
+    with open_results(target) as (_, results):
+        found = find_similar(results, job_id, text, most=limit)
+    if as_json:
+        print_json([asdict(one) for one in found])
+        return
+    for one in found:
+        topic = f"  [{one.topic}]" if one.topic else ""
+        click.echo(one_line(f"{one.similarity:.2f}  {one.comment_id:>5}  {_short(one.text)}{topic}"))
+    if not found:
+        click.echo("No comment of this run has a word or a meaning of the text.", err=True)
 
 
 @command.command("runs")
@@ -418,6 +528,7 @@ def runs(conversation: str | None, target: str, as_json: bool) -> None:
 @seed_option
 @embedder_option
 @clusterer_option
+@language_option
 @json_option
 def enqueue(
     comments: Path,
@@ -431,6 +542,7 @@ def enqueue(
     seed: int,
     embedder: str,
     clusterer: str,
+    language: str,
     as_json: bool,
 ) -> None:
     """Put a conversation into the queue: a poller runs it.
@@ -452,6 +564,7 @@ def enqueue(
             seed=seed,
             embedder=embedder,
             clusterer=clusterer,
+            language=language,
         )
     print_result(job_form(job), job.id, as_json=as_json)
 

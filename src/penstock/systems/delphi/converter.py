@@ -17,10 +17,14 @@ from penstock.systems.delphi.analysis.conversation import Conversation
 from penstock.systems.delphi.analysis.embeddings import pack_vector
 from penstock.systems.delphi.analysis.projection import Projection
 from penstock.systems.delphi.analysis.topics import Topic, cluster_key
+from penstock.systems.delphi.analysis.votes import CommentVotes, Opinions
 
 Item = dict[str, Any]
 _DIGITS: Final = 6
 _SAMPLE_CHARACTERS: Final = 2_000
+_DIVISIVE: Final = 0.5
+"""From here on, at least a quarter of those who voted are on the other side."""
+_MOST_LISTED: Final = 10
 
 
 class DataConverter:
@@ -36,6 +40,7 @@ class DataConverter:
         umap_parameters: Mapping[str, Any],
         processed_date: str,
         metadata: Mapping[str, Any] | None = None,
+        participants: int | None = None,
         job_id: str | None = None,
     ) -> Item:
         """The configuration of a run: what it was made from, and how."""
@@ -44,7 +49,7 @@ class DataConverter:
             "conversation_id": conversation_id,
             "processed_date": processed_date,
             "num_comments": len(conversation.comments),
-            "num_participants": conversation.participants,
+            "num_participants": conversation.participants if participants is None else participants,
             "embedding_model": embedding_model,
             "umap_parameters": dict(umap_parameters),
             "evoc_parameters": dict(layers.parameters),
@@ -125,9 +130,14 @@ class DataConverter:
         topics: Sequence[Topic],
         positions: Sequence[tuple[float, float]],
         *,
+        said: Conversation | None = None,
+        opinions: Opinions | None = None,
         job_id: str | None = None,
     ) -> list[Item]:
-        """Where each comment is in every layer, however many there are; -1 is in no cluster."""
+        """Where each comment is in every layer, however many there are; -1 is in no cluster.
+
+        With what was said and how people voted on it, if that is given.
+        """
         job = required_job_id(job_id)
         centroids = {topic.key: topic.centroid for topic in topics}
         items: list[Item] = []
@@ -146,6 +156,12 @@ class DataConverter:
                     distance = math.dist(positions[row], centroids[cluster_key(layer, labels[row])])
                     item["distance_to_centroid"][f"layer{layer}"] = round(distance, _DIGITS)
                     item["cluster_confidence"][f"layer{layer}"] = layers.confidence[layer][row]
+            if item["is_outlier"] and layers.reasons:
+                item["outlier_reason"] = layers.reasons[row]
+            if said is not None:
+                item |= {"comment_text": said.comments[row].text, "language": said.comments[row].language}
+            if opinions is not None:
+                item["votes"] = _votes(opinions.comments[row])
             items.append(item)
         return items
 
@@ -156,9 +172,16 @@ class DataConverter:
         names: Mapping[str, str],
         comments: Sequence[str],
         *,
+        said: Conversation | None = None,
+        opinions: Opinions | None = None,
         job_id: str | None = None,
     ) -> list[Item]:
         """The tree of clusters with their keywords. The coarser layer is the parent."""
+        votes = (
+            {}
+            if said is None or opinions is None
+            else {topic.key: _topic_votes(topic, said, opinions) for topic in topics}
+        )
         job = required_job_id(job_id)
         return [
             {
@@ -167,6 +190,7 @@ class DataConverter:
                 "centroid_coordinates": {"x": topic.centroid[0], "y": topic.centroid[1]},
                 "parent_cluster": _reference(topic.layer + 1, topic.parent),
                 "child_clusters": [_reference(topic.layer - 1, child) for child in topic.children],
+                **({"votes": votes[topic.key]} if topic.key in votes else {}),
             }
             for topic in topics
         ]
@@ -242,6 +266,47 @@ def _topic_item(job: str, conversation_id: str, topic: Topic, comments: Sequence
         "top_tfidf_scores": [keyword.score for keyword in topic.keywords],
         "sample_comments": [comments[row][:_SAMPLE_CHARACTERS] for row in topic.samples],
     }
+
+
+def _votes(votes: CommentVotes) -> Item:
+    item: Item = {
+        "agrees": votes.agrees,
+        "disagrees": votes.disagrees,
+        "passes": votes.passes,
+        "agreement": votes.agreement,
+        "division": votes.division,
+    }
+    if votes.group_agreement:
+        item["group_agreement"] = list(votes.group_agreement)
+    if votes.consensus:
+        item["consensus"] = votes.consensus
+    return item
+
+
+def _topic_votes(topic: Topic, said: Conversation, opinions: Opinions) -> Item:
+    """Agreement and division on average; the comments that all groups share, and those that split people most."""
+    rows = [row for row in topic.rows if opinions.comments[row].voters]
+    mean = {
+        name: round(sum(getattr(opinions.comments[row], name) for row in rows) / max(1, len(rows)), _DIGITS)
+        for name in ("agreement", "division")
+    }
+    ranked = sorted(rows, key=lambda row: (-weight_of_division(opinions.comments[row]), row))
+    divisive = [row for row in ranked if opinions.comments[row].division >= _DIVISIVE]
+    consensus = sorted(
+        (row for row in rows if opinions.comments[row].consensus),
+        key=lambda row: (-opinions.comments[row].voters, row),
+    )
+    return {
+        **mean,
+        "votes": sum(opinions.comments[row].voters for row in rows),
+        "consensus_comments": [said.comments[row].id for row in consensus[:_MOST_LISTED]],
+        "divisive_comments": [said.comments[row].id for row in divisive[:_MOST_LISTED]],
+    }
+
+
+def weight_of_division(votes: CommentVotes) -> float:
+    """Halves of many voters are more of a division than halves of two."""
+    return votes.division * math.log(1 + votes.voters)
 
 
 def _reference(layer: int, cluster: int | None) -> dict[str, int] | None:

@@ -14,9 +14,10 @@ from penstock.systems.delphi.pipeline import Delphi
 from penstock.systems.demos import files_beside
 
 CONVERSATION = "our-town"
-_STEPS = ("read", "embed", "project", "cluster", "describe", "name", "draw", "write", "publish")
+_STEPS = ("read", "vote", "embed", "project", "cluster", "describe", "name", "draw", "write", "publish")
 _TOLD = {
     "read": "87 comments on seven things",
+    "vote": "who agreed with what",
     "embed": "comments to vectors",
     "project": "vectors to a map (UMAP compiles itself the first time)",
     "cluster": "layers of clusters",

@@ -43,6 +43,8 @@ class Comment:
     author: str = ""
     agrees: int = 0
     disagrees: int = 0
+    language: str = ""
+    """The code of the language that it is read in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,10 @@ from typing import Any, Final
 from penstock.extras import extra, missing
 
 _EXTRA: Final = "delphi"
+_NEEDED: Final = (
+    "numpy", "scipy", "sklearn", "umap", "matplotlib", "py3langid", "stopwordsiso", "snowballstemmer", "rjieba",
+    "tinysegmenter", "opencc", "wordllama",
+)  # fmt: skip
 _INSTALLS: Final = {"sentence_transformers": "pip install sentence-transformers"}
 
 
@@ -24,7 +28,7 @@ def library(name: str) -> Any:
 
 def check_installed(*further: str) -> None:
     """Raises ExtraMissing unless a run could begin: before anything is read or written."""
-    for name in missing("numpy", "scipy", "sklearn", "umap", "matplotlib", *further):
+    for name in missing(*_NEEDED, *further):
         library(name)
 
 

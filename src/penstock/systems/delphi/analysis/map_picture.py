@@ -17,6 +17,7 @@ from penstock.systems.delphi.analysis.conversation import Conversation
 from penstock.systems.delphi.analysis.libraries import library
 from penstock.systems.delphi.analysis.projection import Projection
 from penstock.systems.delphi.analysis.topics import Topic
+from penstock.systems.delphi.analysis.votes import CommentVotes, Opinions
 
 WIDTH: Final = 1200
 HEIGHT: Final = 800
@@ -62,6 +63,7 @@ class Scene:
 
 def arrange(
     conversation: Conversation,
+    opinions: Opinions,
     projection: Projection,
     layers: Layers,
     topics: Sequence[Topic],
@@ -73,12 +75,20 @@ def arrange(
     colours = [_colour(label) for label in layers.labels[layer]]
     shown = [topic for topic in topics if topic.layer == layer]
     dots = tuple(
-        Dot(*places[row], colours[row], f"{comment.id}: {comment.text}")
+        Dot(*places[row], colours[row], f"{comment.id}: {comment.text}{_told(opinions.comments[row])}")
         for row, comment in enumerate(conversation.comments)
     )
     lines = tuple((*places[edge.first], *places[edge.second]) for edge in projection.edges if edge.is_nearest)
     title = f"{len(dots):,} comments, {len(shown)} topics (layer {layer} of {len(layers.labels)}, 0 is the finest)"
     return Scene(title, lines, dots, _labels(shown, places, names))
+
+
+def _told(votes: CommentVotes) -> str:
+    """Behind a comment: how people voted on it."""
+    if not votes.voters:
+        return ""
+    shared = f", {votes.consensus} in every group" if votes.consensus and votes.group_agreement else ""
+    return f" ({votes.agreement:.0%} of {votes.voters:,} agree{shared})"
 
 
 def svg(scene: Scene) -> str:

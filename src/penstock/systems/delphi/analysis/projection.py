@@ -70,7 +70,10 @@ def _weights(distances: Any) -> Any:
 
 _MIN_DIST: Final = 0.1
 _SPREAD: Final = 1.0
-_CONDENSED: Final = 5
+_DIRECTIONS: Final = 15
+_COMMENTS_A_DIRECTION: Final = 60
+_MOST_DIRECTIONS: Final = 40
+_DENSE: Final = 600
 _START_SIZE: Final = 10.0
 _SHAKEN: Final = 1e-3
 _LEAST_COMMENTS: Final = 6
@@ -109,10 +112,27 @@ def project_vectors(vectors: Any, seed: int) -> Projection:
     return Projection(positions, tuple(_edges(graph, vectors)), {**parameters, "random_state": seed})
 
 
-def condense_vectors(vectors: Any, seed: int) -> Any:
-    """A few coordinates in which neighbours lie close together: for finding groups, not for drawing."""
-    dimensions = min(_CONDENSED, len(vectors) - 2, vectors.shape[1])
-    return _umap(vectors, neighbor_graph(vectors), seed, dimensions=dimensions, min_dist=0.0)
+def graph_directions(vectors: Any, seed: int) -> Any:
+    """A few coordinates in which neighbours lie close together: for finding groups, not for drawing.
+
+    They are the main directions of the neighbour graph (its leading eigenvectors, each by its eigenvalue), in rows of
+    length 1. Of a graph of many comments only those are computed.
+    """
+    numpy, sparse = library("numpy"), library("scipy.sparse")
+    count = len(vectors)
+    graph = neighbor_graph(vectors).astype(numpy.float64)
+    degree = numpy.maximum(numpy.asarray(graph.sum(axis=1)).ravel(), 1e-9)
+    scale = sparse.diags(1.0 / numpy.sqrt(degree))
+    balanced = scale @ graph @ scale
+    wanted = max(2, min(max(_DIRECTIONS, count // _COMMENTS_A_DIRECTION), _MOST_DIRECTIONS, count // 4))
+    if count <= _DENSE:
+        values, rows = numpy.linalg.eigh(balanced.toarray())
+    else:
+        start = numpy.random.RandomState(seed).uniform(size=count)
+        values, rows = library("scipy.sparse.linalg").eigsh(balanced, k=wanted + 1, which="LA", v0=start)
+    order = numpy.argsort(-values, kind="stable")[1 : wanted + 1]
+    points = rows[:, order] * numpy.maximum(values[order], 0.0)
+    return points / numpy.maximum(numpy.linalg.norm(points, axis=1, keepdims=True), 1e-9)
 
 
 def _umap(vectors: Any, graph: Any, seed: int, *, dimensions: int, min_dist: float) -> Any:

@@ -6,7 +6,7 @@ time; a language model is anything with the same two members.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -66,11 +66,27 @@ class KeywordNamer:
 
     def name(self, topic: Topic, comments: Sequence[str]) -> str:
         if not topic.keywords:
-            return _cut(comments[0]) if comments else f"Topic {topic.cluster}"
+            return f"“{_cut(comments[0])}”" if comments else f"Topic {topic.cluster}"
         best = topic.keywords[0].score
         first, further = topic.keywords[:2], topic.keywords[2:_NAME_KEYWORDS]
         text = ", ".join(word.text for word in (*first, *(one for one in further if one.score >= best * _CLOSE)))
         return _cut(text[0].upper() + text[1:])
+
+
+def distinct_names(topics: Sequence[Topic], names: Mapping[str, str]) -> dict[str, str]:
+    """The same names; where two topics of a layer have one name, the smaller one's gets its next keyword."""
+    found: dict[str, str] = {}
+    seen: set[tuple[int, str]] = set()
+    for topic in topics:
+        name = names[topic.key]
+        further = [word.text for word in topic.keywords if word.text.casefold() not in name.casefold()]
+        while (topic.layer, name.casefold()) in seen and further:
+            name = _cut(f"{name}, {further.pop(0)}")
+        if (topic.layer, name.casefold()) in seen:
+            name = f"{name} ({topic.cluster + 1})"
+        seen.add((topic.layer, name.casefold()))
+        found[topic.key] = name
+    return found
 
 
 def cluster_key(layer: int, cluster: int) -> str:
@@ -78,10 +94,14 @@ def cluster_key(layer: int, cluster: int) -> str:
 
 
 def describe_topics(
-    layers: Layers, texts: Sequence[str], vectors: Any, positions: Sequence[tuple[float, float]]
+    layers: Layers,
+    texts: Sequence[str],
+    vectors: Any,
+    positions: Sequence[tuple[float, float]],
+    languages: Sequence[str],
 ) -> list[Topic]:
     """The topics of every layer, finest layer first, in the order of their numbers."""
-    vocabulary = Vocabulary(texts)
+    vocabulary = Vocabulary(texts, languages)
     found: list[Topic] = []
     for layer in range(len(layers.labels)):
         for cluster in range(layers.count(layer)):

@@ -78,7 +78,7 @@ class JobQueue:
         job_id: str | None = None,
         **options: Any,
     ) -> Job:
-        """A new job, PENDING; or the one that has this `job_id`. `options`: seed, embedder, clusterer."""
+        """A new job, PENDING; or the one that has this `job_id`. `options`: seed, embedder, clusterer, language."""
         config = {
             "conversation_id": conversation_id,
             "report_id": report_id or conversation_id,
@@ -132,7 +132,7 @@ class JobQueue:
     def _pipeline_command(self, job_id: str, config: Config) -> list[str]:
         command = [sys.executable, "-m", "penstock", "delphi", "run", "--db", self._url]
         command += ["--conversation", str(config["conversation_id"]), "--seed", str(config.get("seed", DEFAULT_SEED))]
-        command += [f"--{name}={config[name]}" for name in ("embedder", "clusterer") if name in config]
+        command += [f"--{name}={config[name]}" for name in ("embedder", "clusterer", "language") if name in config]
         command += [] if self._files is None else ["--files", self._files]
         # The child of a poller that was killed may still be at work: it is waited for, never run beside.
         command += ["--wait", str(config.get("timeout_seconds", DEFAULT_TIMEOUT_SECONDS))]

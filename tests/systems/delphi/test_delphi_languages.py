@@ -1,0 +1,147 @@
+"""Languages: which one a comment is in, and which of its words say something."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("wordllama", reason="needs the extra: pip install 'penstock[delphi]'")
+
+from penstock.errors import PenstockError
+from penstock.systems.delphi.analysis.conversation import tidy
+from penstock.systems.delphi.analysis.embeddings import embedder_named, serves
+from penstock.systems.delphi.analysis.keywords import Vocabulary
+from penstock.systems.delphi.analysis.languages import (
+    detect_languages,
+    language,
+    language_codes,
+    simplified,
+    topic_words,
+)
+from penstock.systems.delphi.analysis.topics import KeywordNamer, Topic, distinct_names
+
+GERMAN = [
+    "Die Straßenbahn ist für viele Familien zu teuer und kommt zu selten.",
+    "Wir brauchen mehr Straßenbahnen in die Vororte.",
+    "Bei der Straßenbahn müssen die Fahrkarten billiger werden.",
+    "Und für die Kinder sollten die Spielplätze sauberer werden.",
+    "Der Spielplatz am Markt braucht eine neue Rutsche.",
+    "Spielplätze müssen auch für kleine Kinder etwas haben.",
+]
+JAPANESE = [
+    "小学校の給食費を無償化してほしいです。",
+    "給食の時間が短すぎると思います。",
+    "給食にもっと地元の野菜を使ってほしい。",
+    "図書館の開館時間を延長すべきだと思います。",
+    "図書館に子どもの本を増やしてください。",
+    "駅前に図書館を作ってほしい。",
+]
+ARABIC = [
+    "يجب أن نزرع المزيد من الأشجار في المدينة.",
+    "الأشجار في الشوارع قليلة جدا.",
+    "نحتاج إلى الأشجار حول المدارس.",
+    "المكتبة تغلق أبوابها في وقت مبكر.",
+    "يجب أن تفتح المكتبة في المساء.",
+    "المكتبة بعيدة عن المدارس.",
+]
+
+
+def written(text: str, code: str) -> list[str]:
+    return [word.written for run in language(code).runs(text) for word in run]
+
+
+@pytest.mark.parametrize("code", language_codes())
+def test_no_keyword_of_any_language_is_a_function_word(code: str):
+    import stopwordsiso
+
+    listed = sorted(stopwordsiso.stopwords(code))
+    left = [word for word in listed if written(tidy(word), code) and word not in topic_words(code)]
+    assert left == []
+    comments = [f"{listed[at]} . zorblax . {listed[-1 - at]} . {listed[at]}" for at in range(min(20, len(listed)))]
+    keywords = Vocabulary([tidy(text) for text in comments], [code] * len(comments)).keywords(range(len(comments)))
+    assert [keyword.text for keyword in keywords] == ["zorblax"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "code", "first", "second"),
+    [
+        (GERMAN, "de", "Straßenbahn", "Spielplätze"),
+        (JAPANESE, "ja", "給食", "図書館"),
+        (ARABIC, "ar", "الأشجار", "المكتبة"),
+    ],
+)
+def test_a_conversation_is_read_in_its_own_language(texts: list[str], code: str, first: str, second: str):
+    codes = detect_languages(texts)
+    assert set(codes) == {code}
+    vocabulary = Vocabulary(texts, codes)
+    assert vocabulary.keywords([0, 1, 2])[0].text.startswith(first)
+    assert vocabulary.keywords([3, 4, 5])[0].text == second
+
+
+def test_a_second_language_counts_from_three_certain_comments_on():
+    french = [
+        "Les pistes cyclables devraient être séparées de la chaussée.",
+        "Il faut plus de bancs dans les parcs de la ville.",
+        "Le marché du samedi est trop petit pour le quartier.",
+    ]
+    assert detect_languages([*GERMAN, *french]) == ("de",) * 6 + ("fr",) * 3
+    assert set(detect_languages([*GERMAN, french[0]])) == {"de"}
+
+
+def test_a_given_language_overrides_and_an_unknown_one_is_refused():
+    assert detect_languages(GERMAN, "nl") == ("nl",) * 6
+    with pytest.raises(PenstockError, match="no language 'xx': give auto, or one of af, ar"):
+        detect_languages(GERMAN, "xx")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "found"),
+    [
+        ("We should protect the rivers’ banks, and 2 of THEM!", "en", ["protect", "rivers", "banks"]),
+        ("我覺得計程車的司機，為什麼", "zh", ["計程車", "司機"]),
+        ("小学校の給食費を無償化してほしい", "ja", ["小学校", "給食費", "無償化"]),
+        ("L’eau de la ville, c’est-à-dire l’école d’aujourd’hui", "fr", ["eau", "ville", "école"]),
+        ("도서관을 더 늘려주세요", "ko", ["도서관"]),
+        ("see https://example.org/the/river or mail me@example.org", "en", ["mail"]),
+    ],
+)
+def test_words_are_those_that_say_something(text: str, code: str, found: list[str]):
+    assert written(text, code) == found
+
+
+def test_forms_of_a_word_have_one_stem_and_both_chinese_scripts_one_word():
+    for code, forms in (("en", ("flooding", "floods", "flooded")), ("de", ("Straßenbahn", "Straßenbahnen"))):
+        assert len({word.stem for form in forms for run in language(code).runs(form) for word in run}) == 1
+    assert simplified("計程車") == "计程车"
+    assert language("zh").runs("計程車")[0][0].stem == language("zh").runs("计程车")[0][0].stem
+
+
+def test_wordllama_serves_scripts_that_it_reads_in_pieces_that_mean_something():
+    assert serves(GERMAN)
+    assert serves(["計程車司機應該有職業駕照"])
+    assert not serves(ARABIC)
+    assert embedder_named("auto").fit(GERMAN, ["de"] * 6, 1).name == "wordllama-256+tfidf"
+    assert embedder_named("auto").fit(ARABIC, ["ar"] * 6, 1).name == "tfidf-svd"
+
+
+def test_a_comment_is_nearer_to_one_that_means_the_same_in_other_words():
+    texts = [
+        "More bicycle lanes, please.",
+        "Cyclists want safe paths.",
+        "School lunch is cold.",
+        "Pupils dislike the meals.",
+    ]
+    vectors = embedder_named("wordllama").fit(texts, ["en"] * 4, 1).vectors
+    assert vectors[0] @ vectors[1] > max(vectors[0] @ vectors[2], vectors[0] @ vectors[3])
+    again = embedder_named("wordllama").fit(texts, ["en"] * 4, 1)
+    assert abs(again.place(texts[:1], ["en"])[0] @ vectors[0] - 1) < 1e-5
+
+
+def test_two_topics_of_a_layer_never_have_one_name():
+    keywords = Vocabulary(["bus fare", "bus stop", "bus fare", "bus stop"], ["en"] * 4).keywords([0, 1, 2, 3])
+    topics = [Topic(0, cluster, (0,), keywords, (0,), (0.0, 0.0)) for cluster in range(3)]
+    names = {topic.key: "Bus" for topic in topics}
+    assert len(set(distinct_names(topics, names).values())) == 3
+
+
+def test_a_topic_without_keywords_is_named_by_a_quotation():
+    assert KeywordNamer().name(Topic(0, 0, (0,), (), (0,), (0.0, 0.0)), ["so be it"]) == "“so be it”"

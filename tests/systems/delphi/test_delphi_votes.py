@@ -1,0 +1,172 @@
+"""Votes, outliers, the report and the search, on an export that the test makes: a town that argues in German."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+pytest.importorskip("wordllama", reason="needs the extra: pip install 'penstock[delphi]'")
+
+from penstock.cli.main import cli
+from penstock.systems.delphi.analysis.clusters import ALONE, OUTLIER, WORDLESS, cluster_vectors
+from penstock.systems.delphi.analysis.conversation import BadConversation
+from penstock.systems.delphi.analysis.libraries import one_thread
+from penstock.systems.delphi.analysis.votes import parse_summary, parse_votes, path_beside, sum_up
+
+COMMENTS = [
+    "Die Straßenbahn soll auch nachts fahren.",
+    "Die Straßenbahn ist zu teuer.",
+    "Mehr Straßenbahnen in die Vororte bitte.",
+    "Fahrkarten der Straßenbahn für Schüler kostenlos.",
+    "Der Spielplatz am Markt braucht eine Rutsche.",
+    "Spielplätze müssen sauberer werden.",
+    "Ein Spielplatz mit Schatten wäre gut.",
+    "Kinder wünschen sich einen Spielplatz mit Wasser.",
+    "Das Freibad soll im Mai öffnen. <script>alert(1)</script>",
+    "Das Freibad braucht längere Öffnungszeiten.",
+    "Eintritt ins Freibad ist zu teuer.",
+    "Im Freibad fehlen Umkleiden.",
+]
+
+
+def run(*arguments: str) -> Result:
+    clean = {"DELPHI_JOB_ID": None, "DELPHI_REPORT_ID": None, "PENSTOCK_DB": None, "PENSTOCK_FILES": None}
+    return CliRunner().invoke(cli, [*arguments], env=clean)
+
+
+def vote(person: int, comment: int) -> str:
+    """Everybody agrees on comment 0; people of two camps disagree on the trams; person 0 votes on two only."""
+    if person == 0 and comment > 1:
+        return ""
+    if comment == 0:
+        return "1"
+    if comment < 4:
+        return "1" if person % 2 else "-1"
+    return "0" if comment > 9 else "1" if person % 4 or comment != 7 else "-1"
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("export") / "kleinstadt"
+    folder.mkdir()
+    with (folder / "comments.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(
+            [
+                ["comment-id", "author-id", "moderated", "comment-body"],
+                *([10 + 3 * n, 1, 1, text] for n, text in enumerate(COMMENTS)),
+            ]
+        )
+    ids = [10 + 3 * n for n in range(len(COMMENTS))]
+    with (folder / "participants-votes.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [["participant", "group-id", *ids], *([p, "", *(vote(p, n) for n in range(len(ids)))] for p in range(21))]
+        )
+    (folder / "summary.csv").write_text('topic,Unsere Kleinstadt\nvoters,21\nconversation-description,"zwei\nZeilen"\n')
+    return folder
+
+
+@pytest.fixture(scope="module")
+def database(export: Path) -> str:
+    url = str(export.parent / "d.db")
+    ended = run("delphi", "run", str(export), "--db", url, "--job-id", "stadt")
+    assert ended.exit_code == 0, ended.output
+    assert "language de; 21 participants, opinion groups of 10, 10" in ended.output
+    assert "Every comment is in a topic." in ended.output
+    return url
+
+
+def test_votes_are_counted_and_opinion_groups_are_found(export: Path):
+    ids = [10 + 3 * n for n in range(len(COMMENTS))]
+    votes = parse_votes((export / "participants-votes.csv").read_bytes(), ids)
+    with one_thread():
+        opinions = sum_up(votes, {}, 1)
+    assert (opinions.participants, opinions.groups) == (21, (10, 10))
+    assert len(opinions.people) == 20  # one voted on too little to be in a group
+    first, second = opinions.comments[:2]
+    assert (first.agrees, first.disagrees, first.consensus, first.division) == (21, 0, "agree", 0.0)
+    assert second.consensus == ""
+    assert sorted(second.group_agreement) == [0.0, 1.0]
+    assert second.division == pytest.approx(20 / 21, abs=1e-4)
+
+
+def test_a_comment_that_no_column_has_has_no_votes_and_odd_cells_are_none():
+    votes = parse_votes(b"participant,1\n7,1\n8,yes\n9\n", [1, 2])
+    assert votes.participants == ("7", "8", "9")
+    with one_thread():
+        opinions = sum_up(votes, {}, 1)
+    assert [one.voters for one in opinions.comments] == [1, 0]
+    assert opinions.groups == ()
+    with pytest.raises(BadConversation, match="no column participant"):
+        parse_votes(b"a,b\n1,2\n", [1])
+    assert parse_summary(b'topic,"a\nb"\nsecret,x\n') == {"topic": "a b"}
+
+
+def test_a_file_of_another_name_does_not_take_the_votes_beside_it(export: Path):
+    assert path_beside(export / "comments.csv", "summary.csv") == export / "summary.csv"
+    assert path_beside(export / "other.csv", "summary.csv") is None
+
+
+def test_tables_have_votes_languages_and_topics(database: str):
+    topics = json.loads(run("delphi", "topics", "--job-id", "stadt", "--db", database, "--json").stdout)
+    trams = next(topic for topic in topics if "Straßenbahn" in topic["name"])
+    assert 10 in trams["votes"]["consensus_comments"]
+    assert set(trams["votes"]["divisive_comments"]) >= {13, 16, 19}
+
+
+def test_the_report_is_one_page_that_loads_nothing_and_shows_comments_as_text(database: str, tmp_path: Path):
+    page = tmp_path / "stadt.html"
+    ended = run("delphi", "report", "stadt", "--html", "--out", str(page), "--db", database)
+    assert ended.exit_code == 0, ended.output
+    text = page.read_text("utf-8")
+    assert "<title>Unsere Kleinstadt</title>" in text
+    assert not re.search(r"(?:src|href)=|url\(|@import|https?://(?!www\.w3\.org/2000/svg)", text)
+    assert "<script>alert" not in text
+    [data] = re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)
+    shown = json.loads(data)
+    assert {one["text"] for one in shown["comments"]} == set(COMMENTS)
+    assert shown["consensus"][0] == 10
+    assert set(shown["divisive"]) >= {13, 16, 19}
+    told = run("delphi", "report", "stadt", "--db", database)
+    assert "100% of 21 agree  Die Straßenbahn soll auch nachts fahren." in told.output
+    missing = run("delphi", "report", "nowhere", "--html", "--db", database)
+    assert missing.exit_code == 4
+
+
+def test_similar_comments_are_found_by_an_exact_search(database: str):
+    ended = run(
+        "delphi", "similar", "stadt", "Die Straßenbahn ist zu teuer!", "--db", database, "--json", "--limit", "3"
+    )
+    found = json.loads(ended.stdout)
+    assert [found[0]["comment_id"], len(found)] == [13, 3]
+    assert found[0]["similarity"] == pytest.approx(1, abs=0.05)
+    nothing = run("delphi", "similar", "stadt", "?!", "--db", database)
+    assert nothing.exit_code == 1
+    assert "has no word" in nothing.output
+
+
+def test_at_most_five_in_a_hundred_comments_are_in_no_topic_each_with_its_reason():
+    numpy = pytest.importorskip("numpy")
+    chance = numpy.random.RandomState(3)
+    middles = chance.normal(size=(6, 40))
+    rows = numpy.vstack([middle + chance.normal(scale=0.3, size=(15, 40)) for middle in middles])
+    alone = chance.normal(size=(10, 40))
+    vectors = numpy.vstack([rows, alone])
+    vectors = (vectors / numpy.linalg.norm(vectors, axis=1, keepdims=True)).astype(numpy.float32)
+    with one_thread():
+        layers = cluster_vectors(vectors, 1)
+    finest = layers.labels[0]
+    assert finest.count(OUTLIER) == 5
+    assert all(label == OUTLIER for label, reason in zip(finest, layers.reasons, strict=True) if reason)
+    assert layers.outliers() == {ALONE: 5}
+    assert all(row >= 90 for row, label in enumerate(finest) if label == OUTLIER)
+    with one_thread():
+        silent = cluster_vectors(vectors, 1, wordless=frozenset((4, 40)))
+    assert (silent.reasons[4], silent.reasons[40]) == (WORDLESS, WORDLESS)
+    assert silent.outliers() == {ALONE: 3, WORDLESS: 2}
+    for group in range(6):
+        assert len(set(finest[group * 15 : group * 15 + 15])) == 1
