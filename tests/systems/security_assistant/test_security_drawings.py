@@ -265,7 +265,7 @@ def test_S2_17_scanned_and_blank_drawings_are_told_apart(monkeypatch: pytest.Mon
 
 
 def test_S2_17_what_pdfium_cannot_read_within_its_bounds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdfium, "MEMORY_BYTES", 60_000_000)
+    monkeypatch.setattr(pdfium, "MEMORY_BYTES", 15_000_000)
     with pytest.raises(BrokenDrawing, match="cannot be read"):
         read_drawing(Building(levels=1, doors=2).pdf())
 
