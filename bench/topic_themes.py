@@ -1,7 +1,8 @@
 """Themes of eight public Pol.is conversations, for `python -m bench.topics`: the words by which a reader knows them.
 
 Of each theme there are several words for one thing, in one pattern. A comment has a theme if it has words of that theme
-and of no other. The patterns were written from the comments, before any clusters were looked at.
+and of no other. The patterns were written before any clusters were looked at, from what the conversations are about;
+no person has labelled the comments. Choices of the embedder and the clusterer were made with these themes.
 """
 
 from __future__ import annotations
