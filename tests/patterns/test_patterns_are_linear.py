@@ -21,16 +21,19 @@ ROOT = Path(penstock.__file__).parents[1]
 ROOMS = sorted(path.name for path in (ROOT / "penstock").iterdir() if not path.name.startswith(("_", ".")))
 
 
-def word_of_delphi() -> str:
-    from penstock.systems.delphi.analysis import keywords
+def words_of_delphi() -> list[str]:
+    from penstock.systems.delphi.analysis import languages
 
-    return keywords._word().pattern
+    several = [one.several.pattern for one in map(languages.language, ("fr", "vi")) if one.several is not None]
+    assert several
+    cutter = languages._cutter("ja").pattern.split("|")[:20]  # with all of its words, the counter has an end before
+    return [languages._word_pattern().pattern, "|".join(cutter), *several]
 
 
 # What neither the source nor the import shows, by its file: why, and what it compiles.
-HIDDEN: dict[str, Callable[[], str]] = {
-    # Made from a thousand marks when it is first needed.
-    "penstock/systems/delphi/analysis/keywords.py": word_of_delphi,
+HIDDEN: dict[str, Callable[[], list[str]]] = {
+    # Made from a thousand marks, and from lists of words, when they are first needed.
+    "penstock/systems/delphi/analysis/languages.py": words_of_delphi,
 }
 
 NASTY = (
@@ -60,7 +63,9 @@ def sites(modules: list[Module]) -> list[Site]:
     if any(not site.patterns for site in found):
         found = with_recorded(found, compiled_on_import(ROOT, "penstock"))
     return [
-        site._replace(patterns=((HIDDEN[site.file](), 0),)) if not site.patterns and site.file in HIDDEN else site
+        site._replace(patterns=tuple((pattern, 0) for pattern in HIDDEN[site.file]()))
+        if not site.patterns and site.file in HIDDEN
+        else site
         for site in found
     ]
 

@@ -324,7 +324,8 @@ def test_a_whole_job_keeps_the_tokens_of_each_agent(
             "judge": 30,
         }
         evaluation = json.loads(storage.get(done.output_files["evaluation"]))
-        assert evaluation["findings"][-1]["designators"] == ["ZK1"], "and no designator that there is not"
+        told = [finding["designators"] for finding in evaluation["findings"]]
+        assert ["ZK1"] in told, "and no designator that there is not"
     kept = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
     assert kept and not any(KEY.encode() in data for data in kept)
     assert KEY not in caplog.text

@@ -216,7 +216,7 @@ def _columns(header: Sequence[str], given: Mapping[str, str], errors: list[str])
 
 def _plain(name: str) -> str:
     """A column's name without what people write in different ways."""
-    return re.sub(r"[\W_]+", "", re.sub(r"\(.*?\)", "", name).casefold().translate(_UMLAUTS))
+    return re.sub(r"[\W_]+", "", re.sub(r"\([^()]*\)", "", name).casefold().translate(_UMLAUTS))
 
 
 def _cells(cells: Sequence[str], places: Mapping[Field, int]) -> dict[Field, str]:

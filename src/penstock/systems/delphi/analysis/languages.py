@@ -56,7 +56,7 @@ _TOPICS_OF: Final = "topics-"
 _UNSPACED: Final = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
 )
-_LINK: Final = re.compile(r"https?://\S+|www\.\S+|\S+@\S+\.\S+")
+_LINK: Final = re.compile(r"https?://\S+|www\.\S+|(?<!\S)[^\s@]+@[^\s@]+")
 _VOWEL_SIGNS: Final = re.compile("[\u0640\u064b-\u0652\u0670]")
 """Arabic is written with them or without."""
 _HIRAGANA: Final = re.compile(r"[\u3040-\u309f]+")

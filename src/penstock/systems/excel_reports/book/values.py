@@ -25,6 +25,8 @@ _BODY: Final = {
     ".": re.compile(rf"(?:0|[1-9]\d*|[1-9]\d{{0,2}}(?:(?:,|{_GAP})\d{{3}})+)(?:\.\d+)?"),
     ",": re.compile(rf"(?:0|[1-9]\d*|[1-9]\d{{0,2}}(?:(?:\.|{_GAP})\d{{3}})+)(?:,\d+)?"),
 }
+_BETWEEN: Final = {".": re.compile(rf"{_GAP}|,"), ",": re.compile(rf"{_GAP}|\.")}
+"""What stands between thousands, by the decimal mark."""
 _MONEY: Final = "|".join(re.escape(one) for one in CURRENCIES)
 _SIGNED: Final = re.compile(
     rf"(?P<open>\()?(?P<minus>[-−])?(?P<before>{_MONEY})?\s?(?P<minus2>[-−])?(?P<body>\d[\d.,'’ \u00a0\u202f]*?)"
@@ -57,7 +59,7 @@ def parse_number(text: str, mark: str = ".") -> float | None:
     if parts is None or not is_decimal(parts[0], mark):
         return None
     body, negative, unit = parts
-    digits = re.sub(rf"{_GAP}|[{'.' if mark == ',' else ','}]", "", body).replace(mark, ".")
+    digits = _BETWEEN[mark].sub("", body).replace(mark, ".")
     value = float(digits) if "." in digits else int(digits)
     if unit == "%":
         value /= 100

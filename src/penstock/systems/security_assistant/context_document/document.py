@@ -70,9 +70,9 @@ def document_text(file_name: str, data: bytes) -> str:
 
 
 _FENCE: Final = re.compile(r"\s*(?:```|~~~)")
-_ATX: Final = re.compile(r"\s{0,3}(#{1,6})\s+(\S.*?)\s*#*")
+_ATX: Final = re.compile(r"\s{0,3}(#{1,6})\s+(\S.*)")
 _UNDERLINE: Final = re.compile(r"\s*(=|-|~){3,}\s*")
-_RULE: Final = re.compile(r"\s*\|?[\s:|-]*-[\s:|-]*")
+_RULE: Final = re.compile(r"[\s:|]*-[\s:|-]*")
 _ITEM: Final = re.compile(
     r"(\s*)(?:[-*+•–▪◦‣·●○]|(\d{1,3}|[a-zA-Z])[.)]|\((?:\d{1,3}|[a-z])\))\s+(?:\[[ xX]\]\s+)?(\S.*)"
 )
@@ -152,7 +152,7 @@ class _Blocks:
 def _heading(line: str, following: str) -> Heading | None:
     atx = _ATX.fullmatch(line)
     if atx is not None:
-        return Heading(len(atx.group(1)), plain(atx.group(2)))
+        return Heading(len(atx.group(1)), plain(atx.group(2).rstrip().rstrip("#")))
     text = plain(line)
     short = len(text) <= _LONGEST_TITLE and not text.endswith((".", ";", ","))
     if short and _UNDERLINE.fullmatch(following) and "|" not in line:

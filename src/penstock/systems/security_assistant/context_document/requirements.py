@@ -46,7 +46,7 @@ _ANNOUNCES: Final = re.compile(
     re.I,
 )
 _NUMBER: Final = re.compile(r"(?:id|no|nr|ref|reference|number|nummer|item|pos|#|n°|nº)\.?", re.I)
-_FACT: Final = re.compile(r"([^\W\d_][\w /().&'-]{0,60}?)\s*[:=]\s*(\S.{0,500})")
+_FACT: Final = re.compile(r"([^\W\d_][\w\s/().&'-]{0,60})[:=]\s*(\S.{0,500})")
 _SENTENCE: Final = re.compile(r"(?<=[.!?])(?<!\b[A-Za-z]\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!z\. B\.)\s+(?=[^\W\d_])")
 _COLUMNS: Final = frozenset(
     ("parameter", "name", "item", "property", "value", "description", "wert", "eigenschaft", "bezeichnung", "valeur")

@@ -52,8 +52,10 @@ class TooDeep(Exception):
 
 
 _DRAWS: Final = re.compile(rb"/([^\s/\[\]<>(){}%]{1,200})\s{1,20}Do(?![A-Za-z])")
-_NESTED: Final = re.compile(rb"(?:(?:\[|\(|<<|BI)\s{0,4}){200}")
-"""Two hundred brackets that open, one after the other: no program writes that."""
+_OPENS: Final = re.compile(rb"\[|\(|<<|BI")
+_NESTED: Final = re.compile(rb"(?:(?:\[|\(|<<|BI)\s{0,4})+")
+_DEEPEST: Final = 200
+"""Brackets that open, one after the other: no program writes that many."""
 
 
 class Effort:
@@ -78,7 +80,7 @@ class Effort:
 
     def _cost(self, drawn: bytes, resources: Any) -> int:
         """The bytes that are read when this is drawn. Forms that draw each other are told by RecursionError."""
-        if _NESTED.search(drawn) is not None:
+        if any(len(_OPENS.findall(run)) >= _DEEPEST for run in _NESTED.findall(drawn)):
             raise TooDeep
         found = _resolve(resources)
         named = _resolve(found.get("/XObject")) if found is not None else None
