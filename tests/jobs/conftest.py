@@ -1,4 +1,4 @@
-"""A store on every database: the embedded engine in memory and on a file, our server, moto's, PENSTOCK_JOBS_URL's."""
+"""A store on every database: the engine on a file (or in memory), our server, moto, PENSTOCK_JOBS_URL."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ELSEWHERE = os.environ.get("PENSTOCK_JOBS_URL", "")
 """Another server on this machine, such as DynamoDB Local."""
 
 
-@pytest.fixture(params=["memory", "file", "http", "moto", *(["elsewhere"] if ELSEWHERE else [])])
+@pytest.fixture(params=["file", "http", "moto", *(["elsewhere"] if ELSEWHERE else [])])
 def db(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """The engine's own clock is the machine's: what the store takes for expired is not deleted yet."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):

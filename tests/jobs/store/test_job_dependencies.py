@@ -296,7 +296,7 @@ def test_many_parents_are_read_in_batches(store: JobStore) -> None:
         store.get_many([*parents, "job_nope"])
 
 
-@pytest.mark.parametrize("db", QUICK, indirect=True)
+@pytest.mark.parametrize("db", ["file"], indirect=True)
 def test_a_job_waits_for_ten_thousand_others_and_not_for_more(store: JobStore) -> None:
     parents = [f"job_parent_{number:05d}" for number in range(MOST_DEPENDENCIES + 1)]
     template = store.layout.main(store.complete(running(store)))
