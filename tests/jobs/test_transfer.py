@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from job_worlds import FAILURE, claimable, claimed, made, running, same_table
+from job_worlds import FAILURE, claimable, claimed, made, running, same_table, settle_all
 
 from penstock.client.database import Database, connect
 from penstock.client.transports.base import Transport
@@ -274,6 +274,32 @@ def test_masked_arguments_are_left_out_wherever_they_lie(
     home.db.close()
     kept = [path for path in tmp_path.rglob("*") if "debug.db" in str(path) and path.is_file()]
     assert not any(b"hunter2" in path.read_bytes() for path in kept)
+
+
+@pytest.mark.parametrize("length", [10, LONG, HUGE])
+def test_secret_fields_of_results_are_masked_in_a_parent_and_in_the_job_itself(
+    source: JobStore, home: JobStore, tmp_path: Path, length: int
+) -> None:
+    result = {"key": "hunter2", "text": "a" * length}
+    parent, _ = source.create(NewJob("pay", {}, secret=("return.key",)))
+    source.complete(claimed(source, parent), result)
+    child, _ = source.create(NewJob("ship", {}, depends_on=(parent.id,), secret=("return.key",)))
+    settle_all(source)
+    source.complete(claimed(source, source.get(child.id)), result)
+    copy = pull(source, home, child.id, mask=[]).job
+    shown = {"key": "***", "text": "a" * length}
+    for one in (copy, home.get(parent.id)):
+        assert home.load(one, one.result) == shown
+    home.db.close()
+    kept = [path for path in tmp_path.rglob("*") if "debug.db" in str(path) and path.is_file()]
+    assert not any(b"hunter2" in path.read_bytes() for path in kept)
+
+
+def test_a_mask_without_a_name_is_refused_where_nothing_is_secret(source: JobStore, home: JobStore) -> None:
+    job = failed(source)
+    with pytest.raises(BadJob, match="Nothing of the job is declared secret"):
+        pull(source, home, job.id, mask=[])
+    assert home.get_existing([job.id]) == []
 
 
 def test_a_mask_of_an_argument_that_is_not_there_is_refused(source: JobStore, home: JobStore) -> None:

@@ -38,7 +38,7 @@ from penstock.jobs.network_block import NetworkBlock
 from penstock.jobs.sources import AllJobs
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.table_items import ItemKey
-from penstock.jobs.transfer import Fork, Pulled, ReadOnly, masked_text, plan_fork, secret_fields
+from penstock.jobs.transfer import Fork, NothingSecret, Pulled, ReadOnly, masked_text, plan_fork, secret_fields
 from penstock.jobs.transfer import fork as fork_job
 from penstock.jobs.transfer import pull as pull_job
 
@@ -70,8 +70,8 @@ _LINE_CHARACTERS: Final = 300
 )  # fmt: skip
 @click.option(
     "--mask", multiple=True, is_flag=False, flag_value=_DECLARED, metavar="[NAME]",
-    help="Leave out this argument (card.number for a field of one), or without a name those declared secret. "
-    "Repeatable.",
+    help="Leave out this argument (card.number for a field of one), or without a name those declared secret; "
+    "secret fields of results are masked with either. Repeatable.",
 )  # fmt: skip
 @files_option
 @click.option("--force", is_flag=True, help="Replace a copy that the file has already.")
@@ -108,7 +108,12 @@ def pull(
         names = _masked_names(source, job_id, mask)
         with databases.open_database(place, "made") as db:
             local = JobStore(db, source.layout, files=open_files(f"{place}.files"))
-            pulled = pull_job(source, local, job_id, items=keys, mask=names, force=force)
+            try:
+                pulled = pull_job(source, local, job_id, items=keys, mask=names, force=force)
+            except NothingSecret:
+                raise click.UsageError(
+                    "Nothing of the job is declared secret. For arguments, name them, --mask NAME."
+                ) from None
     text = "\n".join(_pulled_lines(pulled, target, place))
     print_result(_pulled_form(pulled, target, place), text, as_json=as_json)
 
@@ -122,13 +127,12 @@ def _source(jobs: AllJobs, job_id: str, files: str | None) -> JobStore:
     return JobStore(store.db, store.layout, files=store.files if files is None else open_files(files))
 
 
-def _masked_names(store: JobStore, job_id: str, mask: Sequence[str]) -> list[str]:
+def _masked_names(store: JobStore, job_id: str, mask: Sequence[str]) -> list[str] | None:
+    if not mask:
+        return None
     names = [name for name in mask if name != _DECLARED]
     if _DECLARED in mask:
-        declared = secret_fields(store.get(job_id))
-        if not declared and not names:
-            raise click.UsageError("The job has no arguments that are declared secret: name them, --mask NAME.")
-        names += declared
+        names += secret_fields(store.get(job_id))
     return list(dict.fromkeys(names))
 
 

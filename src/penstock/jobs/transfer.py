@@ -4,7 +4,7 @@
 2. Everything is read before anything is written, and a copy's main record is written last: a pull that was killed has
    left no job behind, and the next one removes what it has left.
 3. All records of a job are copied, also those of kinds that this version does not know. Payloads are not decoded,
-   unless arguments are to be left out.
+   except for arguments and results of which something is to be left out.
 4. A copy says where it is from (`Job.pulled_from`). By that, no worker starts it (item_collection.claim_place).
 5. A fork's checkpoints and files are written before the job itself: no worker sees it without them. Those of a fork
    that was not finished expire.
@@ -92,6 +92,14 @@ def secret_fields(job: Job) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*job.masked, *declared)))
 
 
+class NothingSecret(BadJob):
+    """What is declared secret was to be left out, and nothing is."""
+
+
+def _has_secret_result(job: Job) -> bool:
+    return job.result is not None and any(path.partition(".")[0] == RESULT for path in job.secret)
+
+
 # ── pulling ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -121,14 +129,14 @@ def pull(
     job_id: str,
     *,
     items: Sequence[ItemKey] = (),
-    mask: Sequence[str] = (),
+    mask: Sequence[str] | None = None,
     force: bool = False,
 ) -> Pulled:
     """Copies a job with all of its records, its files, the results of the jobs that it depends on, and items.
 
-    `target` is a store with the layout of the source, on a file; its tables are made if they are absent. `mask` names
-    arguments that are left out. A source that is ReadOnly already counts what was read before, too. Raises JobNotFound,
-    AlreadyPulled.
+    `target` is a store with the layout of the source, on a file; its tables are made if they are absent. With `mask`,
+    the arguments that it names are left out, and what is declared secret of results is masked. A source that is
+    ReadOnly already counts what was read before, too. Raises JobNotFound, AlreadyPulled, NothingSecret, BadJob.
     """
     _check_apart(source.db, target.db)
     reading = source.db.transport
@@ -139,6 +147,8 @@ def pull(
     before = _check_target(target, job_id, force)
     found = _read_whole(origin, job_id)
     parents = origin.get_existing(origin.depends_on(found.job))
+    if mask is not None and not (mask or any(_has_secret_result(job) for job in (found.job, *parents))):
+        raise NothingSecret("Nothing of the job is declared secret: name the arguments that are to be left out.")
     wanted = read_items(origin.db, items)
     copier = _Copier(origin, target, found, mask)
     copier.add_parents(parents)
@@ -207,7 +217,7 @@ def _records(store: JobStore, job_id: str) -> Iterator[Item]:
 class _Copier:
     """What is written for one pull."""
 
-    def __init__(self, source: JobStore, target: JobStore, found: _Collection, mask: Sequence[str]) -> None:
+    def __init__(self, source: JobStore, target: JobStore, found: _Collection, mask: Sequence[str] | None) -> None:
         self._source = source
         self._target = target
         self._found = found
@@ -219,12 +229,13 @@ class _Copier:
         self._parents: list[Item] = []
         self._payload_files = [point.data.file for point in found.history.checkpoints if point.data.file is not None]
         self.copy = self._as_copy(found.job, found.job.others)
-        kept = [found.job.result]
+        self._masks = mask is not None
         if mask:
-            self._mask(mask)
-        else:
-            kept.append(found.job.args)
-        self._payload_files += [one.file for one in kept if one is not None and one.file is not None]
+            self._mask_arguments(mask)
+        elif found.job.args.file is not None:
+            self._payload_files.append(found.job.args.file)
+        result, self.records = self._result(found.job, self.copy, self.records)
+        self.copy = replace(self.copy, result=result)
         if found.is_moving:
             self.notes.append("It was written while it was read: its records may be of different moments.")
 
@@ -232,21 +243,35 @@ class _Copier:
         place = cut(self._source.db.name, _NAME_CHARACTERS)
         return replace(job, pulled_from=place, expires_at=self._expires_at, others=others)
 
-    def _mask(self, names: Sequence[str]) -> None:
-        """Leaves arguments out: the only payload that is decoded (3)."""
+    def _mask_arguments(self, names: Sequence[str]) -> None:
+        """Leaves arguments out (3)."""
         job = self._found.job
         args = self._source.load(job, job.args)
         left_out = [name for name in names if _remove(args, name.split("."))]
         for name in names:  # what is declared to be secret may be optional
             if name not in left_out and name not in job.secret:
                 raise BadJob(f"The job has no argument {name} to leave out; it has {', '.join(args) or 'none'}.")
-        text = to_json(args, "args")
-        payload, records = self._target.payloads.place(self.copy, "args", text)
-        if job.args.record is not None:
-            old = self._target.layout.record_get(job.id, job.args.record).request["Key"]
-            self.records = [one for one in self.records if any(one[name] != old[name] for name in old)]
-        self.records = [*self.records, *(record.item for record in records)]
+        payload, self.records = self._placed(self.copy, "args", job.args, args, self.records)
         self.copy = replace(self.copy, args=payload, masked=tuple(left_out))
+
+    def _result(self, job: Job, copy: Job, records: list[Item]) -> tuple[Payload | None, list[Item]]:
+        """The result of `job` for its copy, without what is secret of it if that is masked; and the records with it."""
+        if job.result is not None and self._masks and _has_secret_result(job):
+            shown = self._source.load_to_show(job, job.result)
+            return self._placed(copy, "result", job.result, shown, records)
+        if job.result is not None and job.result.file is not None:
+            self._payload_files.append(job.result.file)
+        return job.result, records
+
+    def _placed(
+        self, copy: Job, name: str, old: Payload, value: object, records: list[Item]
+    ) -> tuple[Payload, list[Item]]:
+        """The payload with this value, and the records with its record in place of the old one's."""
+        payload, new = self._target.payloads.place(copy, name, to_json(value, name))
+        if old.record is not None:
+            key = self._target.layout.record_get(copy.id, old.record).request["Key"]
+            records = [one for one in records if any(one[part] != key[part] for part in key)]
+        return payload, [*records, *(record.item for record in new)]
 
     def add_parents(self, parents: Sequence[Job]) -> None:
         """Their main records without arguments, and their results: what `ctx.results` reads."""
@@ -255,13 +280,13 @@ class _Copier:
             known = there.get(parent.id)
             if known is not None and known.others.get(_PULLED_AS) != _PARENT:
                 continue  # it is a job of the file itself, or was pulled itself
+            records: list[Item] = []
             if parent.result is not None and parent.result.record is not None:
                 call = self._source.layout.record_get(parent.id, parent.result.record)
-                self._parents.append(self._source.db.execute(call.operation, call.request)["Item"])
-            if parent.result is not None and parent.result.file is not None:
-                self._payload_files.append(parent.result.file)
+                records.append(self._source.db.execute(call.operation, call.request)["Item"])
             copy = self._as_copy(parent, {**parent.others, _PULLED_AS: _PARENT})
-            self._parents.append(self._target.layout.main(replace(copy, args=Payload("{}"))))
+            result, records = self._result(parent, copy, records)
+            self._parents += [*records, self._target.layout.main(replace(copy, args=Payload("{}"), result=result))]
 
     def write(self, items: Sequence[ReadItems]) -> None:
         """Items, files, parents and records; the main record last (2)."""
@@ -499,6 +524,7 @@ __all__ = [
     "AlreadyPulled",
     "Fork",
     "ItemKey",
+    "NothingSecret",
     "Pulled",
     "ReadOnly",
     "check_copy",
