@@ -130,7 +130,7 @@ def _execute(path: Path, text: str) -> dict[str, Any]:
     if here not in sys.path:  # a migration may use the program's own modules
         sys.path.insert(0, here)
     try:
-        exec(compile(text, str(path), "exec"), module.__dict__)
+        exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the user's own file
     except SystemExit as error:
         raise BadMigration(f"{path} calls sys.exit({error.code!r}) when it is loaded.") from error
     except SyntaxError as error:

@@ -28,6 +28,7 @@ from penstock.tables.migrations.preview import SAMPLE, Preview, key_text, previe
 from penstock.tables.migrations.run import SEGMENTS, MigrationRun
 from penstock.tables.migrations.store import Counts, FailedItem, MigrationStore, Progress
 from penstock.tables.migrations.transform import Direction, Failed, Transform, Unchanged
+from penstock.tables.plan.changes import count
 from penstock.tables.plan.survey import require_table
 from penstock.tables.state.state_table import Holder, StateLease
 from penstock.wire.values import Item
@@ -302,7 +303,7 @@ class Migrator:
         for one in self.statuses():
             if one.failed and one.state == "applied":
                 raise PenstockError(
-                    f"{one.id} has failed for {len(one.failed)} items of {one.table}. Mend them, or the file, and run "
+                    f"{one.id} has failed for {count(len(one.failed), 'item')} of {one.table}. Mend them, or the file, and run "
                     "`penstock tables migrate up --retry-failed`."
                 )
 
@@ -324,7 +325,7 @@ class Migrator:
                 if looked.is_refused:
                     raise NotIdempotent(looked)
             if found is None or found.phase == "applied":
-                progress.mark = self._mark(store.table, pitr=live.table.pitr is not None)
+                progress.mark = self._mark(store.table, pitr=bool(live.table.pitr))
             self._work(store, migration, direction, progress, table, transform, lease)
             return self._status(store, migration)
 
