@@ -164,7 +164,7 @@ def trial(path: Path, *, items: int, kills: int, seed: int) -> tuple[list[str], 
             writer.stopped.set()
             thread.join()
         late = migrator.verify()[0]
-        again = list(migrator.again())[0]
+        again = next(iter(migrator.again()))
         reported = {one.key["id"]["S"] for one in again.failed}
         wrong = problems(db, people, reported)
         left = migrator.verify()[0]

@@ -303,8 +303,8 @@ class Migrator:
         for one in self.statuses():
             if one.failed and one.state == "applied":
                 raise PenstockError(
-                    f"{one.id} has failed for {count(len(one.failed), 'item')} of {one.table}. Mend them, or the file, and run "
-                    "`penstock tables migrate up --retry-failed`."
+                    f"{one.id} has failed for {count(len(one.failed), 'item')} of {one.table}. Mend them, or the "
+                    "file, and run `penstock tables migrate up --retry-failed`."
                 )
 
     # ── one of them ──────────────────────────────────────────────────────────────────────────────
