@@ -185,6 +185,10 @@ def _plan(migrator: Migrator, chosen: list[Status], as_json: bool) -> None:
     end_with(WORK_FAILED if any(one.failed or one.is_refused for one in found) else 0)
 
 
+def _dollars(amount: float) -> str:
+    return f"${amount:,.2f}" if amount >= 0.01 else "less than $0.01"
+
+
 def _show_preview(one: Preview) -> None:
     click.echo(f"{one.migration.id} on {one.table}: about {one.expected:,} of {one.items:,} items would change")
     click.echo(
@@ -193,7 +197,7 @@ def _show_preview(one: Preview) -> None:
     indexes = f", {one.indexes} indexes included" if one.indexes else ""
     click.echo(
         f"  about {one.read_units:,.0f} read and {one.write_units:,.0f} write units{indexes}: "
-        f"${one.dollars:,.2f} on demand ({DEFAULT_PRICES.region}, {DEFAULT_PRICES.as_of})"
+        f"{_dollars(one.dollars)} on demand ({DEFAULT_PRICES.region}, {DEFAULT_PRICES.as_of})"
     )
     for example in one.examples:
         for line in diff_lines(example, one.key_names):

@@ -325,7 +325,8 @@ class Migrator:
                 if looked.is_refused:
                     raise NotIdempotent(looked)
             if found is None or found.phase == "applied":
-                progress.mark = self._mark(store.table, pitr=bool(live.table.pitr))
+                new = self._mark(store.table, pitr=bool(live.table.pitr))
+                progress.mark = "; ".join(filter(None, (progress.mark, new)))
             self._work(store, migration, direction, progress, table, transform, lease)
             return self._status(store, migration)
 

@@ -28,6 +28,9 @@ SEGMENTS: Final = 16
 PAGE_ITEMS: Final = 500
 """Items of a page: what a run that is killed does again is at most a second of them."""
 
+PACED_PAGE_ITEMS: Final = 100
+"""Where writes are paced or paid for, a page takes longer."""
+
 _CHECKPOINT_SECONDS: Final = 1.0
 
 Tell = Callable[[Progress], object]
@@ -70,8 +73,9 @@ class MigrationRun:
         """All items that are not done yet. What was done is stored, however it ends."""
         progress = self._progress
         places = Places(segments) if progress.places is None else Places.parse(progress.places)
+        limit = PAGE_ITEMS if self._table.pacer is None else PACED_PAGE_ITEMS
         try:
-            for pages in self._table.rounds(places, limit=PAGE_ITEMS, at_once=self._workers):
+            for pages in self._table.rounds(places, limit=limit, at_once=self._workers):
                 self._checkpoint(places)
                 self._lease.check(self._lease.seconds / 4)  # (4)
                 self.migrate([item for page in pages for item in page.items])
