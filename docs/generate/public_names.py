@@ -102,6 +102,7 @@ PAGES = (
             "penstock.tables.plan.plan:plan_of",
             "penstock.tables.apply.apply:make",
             "penstock.tables.iam_policy:policy",
+            "penstock.tables.migrations:DELETE",
         ),
     ),
     Page(

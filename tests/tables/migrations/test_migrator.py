@@ -10,7 +10,10 @@ import pytest
 
 from penstock.client.database import Database, connect
 from penstock.client.items.values import Item
+from penstock.client.wrappers.pacing import Pacer
+from penstock.engine import Engine
 from penstock.errors import PenstockError
+from penstock.server.server import running_server
 from penstock.tables.apply.apply import make
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.definition import Naming, Table
@@ -299,3 +302,30 @@ def test_the_preview_counts_and_costs_and_writes_nothing(db: Database, folder: P
     assert found.write_units == 600
     assert items(db) == before
     assert db.tables() == ["users"]
+
+
+@pytest.mark.parametrize("rate", [None, 5_000.0])
+def test_over_http_writes_go_side_by_side_and_conflicts_are_redone(
+    folder: Path, rate: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    with Engine() as engine, running_server(engine) as server, connect(server.url) as db:
+        filled(db, 60)
+        db.table("users").put({"id": "x", "name": "Plato"})
+        (done,) = migrator(db, folder, pacer=Pacer(rate), workers=3).up()
+        assert done.progress is not None
+        assert (done.progress.counts.changed, len(done.failed)) == (60, 1)
+        assert items(db)["u7"] == {"id": "u7", "first": "Ada", "last": "L7"}
+
+
+def test_moto_takes_the_writes_too(folder: Path, empty_moto_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    with connect(empty_moto_url) as db:
+        filled(db, 5)
+        (done,) = migrator(db, folder, backup=True).up()
+        assert done.state == "applied"
+        assert items(db)["u3"] == {"id": "u3", "first": "Ada", "last": "L3"}
+        (undone,) = migrator(db, folder).down()
+        assert (undone.state, items(db)["u3"]) == ("pending", {"id": "u3", "name": "Ada L3"})
