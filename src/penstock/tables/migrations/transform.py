@@ -34,6 +34,8 @@ Direction = Literal["up", "down"]
 
 
 class _Delete:
+    """What `up` or `down` returns for an item that shall be deleted, on the condition that it is as it was read."""
+
     def __repr__(self) -> str:
         return "DELETE"
 
