@@ -29,18 +29,18 @@ from penstock.client.database import connect
 from penstock.client.tables.transactions import Action
 from penstock.clock import ManualClock
 from penstock.systems.construction_expenses.books import Books
-from penstock.systems.construction_expenses.http import PATH, receiver_api
-from penstock.systems.construction_expenses.intake import Intake, Transient
-from penstock.systems.construction_expenses.paddle import handle
-from penstock.systems.construction_expenses.receiver import BODY_BYTES, TASK, Receiver
-from penstock.systems.construction_expenses.signatures import (
+from penstock.systems.construction_expenses.webhooks.http import PATH, receiver_api
+from penstock.systems.construction_expenses.webhooks.intake import Intake, Transient
+from penstock.systems.construction_expenses.webhooks.paddle import handle
+from penstock.systems.construction_expenses.webhooks.receiver import BODY_BYTES, TASK, Receiver
+from penstock.systems.construction_expenses.webhooks.signatures import (
     BadPaddleKey,
     PaddleKeys,
     keys_of,
     php_serialized,
     verify_billing,
 )
-from penstock.systems.construction_expenses.webhook import Webhook
+from penstock.systems.construction_expenses.webhooks.webhook import Webhook
 from penstock.webhooks import BadSignature
 
 SECRET, OLD_SECRET = "pdl_ntfset_01_new_0123456789", "pdl_ntfset_01_old_0123456789"
@@ -261,7 +261,7 @@ def test_a_webhook_that_a_command_recorded_gets_a_job_when_it_is_delivered(world
 
     body = an_event(id="ctm_cli")
     form = orjson.loads(body)
-    from penstock.systems.construction_expenses.webhook import webhook_of
+    from penstock.systems.construction_expenses.webhooks.webhook import webhook_of
 
     Intake(world.books, not_now, wait=None).receive(webhook_of(form))
     world.clock.advance(1)
@@ -300,8 +300,8 @@ import os, sys
 from construction_world import TEST
 from penstock.client.database import connect
 from penstock.systems.construction_expenses.books import Books
-from penstock.systems.construction_expenses.receiver import Receiver
-from penstock.systems.construction_expenses.signatures import PaddleKeys
+from penstock.systems.construction_expenses.webhooks.receiver import Receiver
+from penstock.systems.construction_expenses.webhooks.signatures import PaddleKeys
 with connect(sys.argv[1]) as db:
     def killed(webhook, books):
         os.kill(os.getpid(), 9)
