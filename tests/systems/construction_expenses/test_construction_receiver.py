@@ -28,6 +28,8 @@ from starlette.testclient import TestClient
 from penstock.client.database import connect
 from penstock.client.tables.transactions import Action
 from penstock.clock import ManualClock
+from penstock.jobs.sources import AllJobs, JobQuery
+from penstock.registry import job_source_types
 from penstock.systems.construction_expenses.books import Books
 from penstock.systems.construction_expenses.webhooks.http import PATH, receiver_api
 from penstock.systems.construction_expenses.webhooks.intake import Intake, Transient
@@ -332,3 +334,18 @@ def test_what_a_killed_worker_held_is_handled_once_by_the_next(tmp_path: Path) -
         record = receiver.books.webhooks.required(handled[0])
     assert handled == [orjson.loads(body)["event_id"]]
     assert (record["status"], record["attempts"], record["retryCount"]) == ("completed", 2, 1)
+
+
+def test_a_received_webhook_is_listed_once_and_its_job_only_when_that_has_failed() -> None:
+    with connect(":memory:") as db:
+        books = Books(db, TEST)
+        books.make_tables()
+        receiver = Receiver(books, PaddleKeys((SECRET,)))
+        body = an_event()
+        taken = receiver.accept(body, "application/json", billing(body, books.clock.now())["Paddle-Signature"])
+        jobs = AllJobs.in_database(db, job_source_types())
+        assert [job.id for job in jobs.find(JobQuery()).jobs] == [taken.webhook_id]
+        (work,) = receiver.app.store.find().jobs
+        receiver.app.cancel(work.id)
+        assert [job.id for job in jobs.find(JobQuery()).jobs] == [taken.webhook_id]
+        assert jobs.history(work.id)[1].job.id == work.id
