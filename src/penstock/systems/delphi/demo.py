@@ -61,7 +61,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         "the largest": "; ".join(finest[:3]),
         "language": ", ".join(found["languages"]),
         "votes": f"{found['participants']} people in {len(found['groups'])} opinion groups",
-        "comments that all agree on": len(found["consensus"]),
+        "consensus comments in the report": len(found["consensus"]),
         "report": str(page),
         "picture": str(home / report["svg"].key),
     }
