@@ -450,7 +450,8 @@ def put(
                 written, kept = written + fresh, kept + len(chunk) - fresh
                 line.items(written + kept, written + kept)
         except PenstockError as error:
-            raise PenstockError(f"{error} {count_text(written, 'item')} before it {'is' if written == 1 else 'are'} written.") from error  # fmt: skip
+            before = f" {count_text(written, 'item')} before it: written." if written else " Nothing was written."
+            raise PenstockError(f"{error}{before}") from error
     line.end()
     there = f", {kept:,} were there already" if kept else ""
     print_result(
