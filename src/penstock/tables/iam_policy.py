@@ -46,6 +46,7 @@ _COMMANDS: dict[str, Needs] = {
     "load": _MAKE | _table("BatchWriteItem", "Scan"),
     "diff-data": _table("BatchGetItem", "DescribeTable", "Scan"),
     "rekey": _MAKE | _STREAM | _table("BatchGetItem", "BatchWriteItem", "DeleteTable", "Scan"),
+    "migrate": _LOOK | _BACKUPS | _table("BatchGetItem", "DeleteItem", "Scan", "UpdateItem"),
     "policy": frozenset(),
     "cloudformation": frozenset(),
     "terraform": frozenset(),

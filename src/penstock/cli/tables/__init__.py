@@ -5,6 +5,7 @@ schema.py    plan, apply, verify, destroy, doctor; how plans and progress are sh
 indexes.py   add-index, change-index
 data.py      dump, load, diff-data, backup, restore
 rekey.py     rekey
+migrate.py   migrate: new, plan, up, down, status, verify
 formats.py   export, cloudformation, terraform, policy
 
 `tables_group` makes the group. A system mounts the same commands with defaults of its own.
@@ -36,6 +37,7 @@ COMMANDS = {
         "Give an index another key or projection, with no gap in queries.",
     ),
     "rekey": (f"{_HERE}.rekey", "Change a table's primary key, with its data."),
+    "migrate": (f"{_HERE}.migrate", "Bring items into a new shape, while the table is in use."),
     "dump": (f"{_HERE}.data:dump", "Write a table's definition and items to a folder."),
     "load": (f"{_HERE}.data:load", "Load a dumped folder into a table."),
     "diff-data": (f"{_HERE}.data:diff_data", "Compare the items of two tables."),
@@ -48,7 +50,7 @@ COMMANDS = {
 }
 SECTIONS = {
     "Definitions": ("plan", "apply", "verify", "doctor", "destroy", "add-index", "change-index", "rekey"),
-    "Items": ("dump", "load", "diff-data", "backup", "restore"),
+    "Items": ("migrate", "dump", "load", "diff-data", "backup", "restore"),
     "Formats": ("export", "cloudformation", "terraform", "policy"),
 }
 SYNONYMS = {"diff": ("plan", "verify", "diff-data"), "drift": ("plan", "verify")}

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
@@ -36,10 +36,16 @@ PATIENCE_SECONDS = 300.0
 """How long a request may be turned away wholly before the work is given up (and can be continued)."""
 
 _BACKOFF = Backoff(base_seconds=0.05, cap_seconds=5.0)
+_WRITES_TOGETHER = 256  # writes of one item each, likewise
 _TOGETHER = 64  # requests in a commit: other writers wait for less than a tenth of a second
 
 Action = dict[str, Any]
 """A PutRequest or a DeleteRequest."""
+
+Call = tuple[str, dict[str, Any], float]
+"""An operation, its request, and a guess of its units."""
+
+Answer = dict[str, Any] | PenstockError
 
 Refuse = Callable[[Item, DynamoDBError], object]
 """Told of an item, or of the key of a deletion, that DynamoDB does not take."""
@@ -52,6 +58,8 @@ class Page:
     segment: int
     items: list[Item]
     start: Item | None
+    scanned: int = 0
+    """Items that were looked at, those that the filter left out included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +77,17 @@ class ItemTable:
     sleep: Callable[[float], object] = time.sleep
     page_units: list[float] = field(default_factory=lambda: [1.0])
     """What the last page cost: the best guess for the next."""
+    filter: Mapping[str, Any] = field(default_factory=dict)
+    """A FilterExpression for the pages, with its names and values."""
 
     @classmethod
-    def of(cls, db: Database, name: str, pacer: Pacer | None = None) -> ItemTable:
+    def of(
+        cls, db: Database, name: str, pacer: Pacer | None = None, filter: Mapping[str, Any] | None = None
+    ) -> ItemTable:
         """Asks for the table's key; raises ResourceNotFoundException where there is no such table."""
         key = fresh_key(db, name)
-        return cls(db, name, key, _text_of(tuple((one.name, one.type) for one in key.attributes)), pacer)
+        text_of = _text_of(tuple((one.name, one.type) for one in key.attributes))
+        return cls(db, name, key, text_of, pacer, filter=filter or {})
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -97,7 +110,7 @@ class ItemTable:
 
     def page(self, segment: int, segments: int, start: Item | None, *, limit: int | None = None) -> Page:
         """The next page of a segment, consistently read."""
-        request: dict[str, Any] = {"TableName": self.name, "ConsistentRead": True}
+        request: dict[str, Any] = {"TableName": self.name, "ConsistentRead": True, **self.filter}
         if segments > 1:
             request |= {"Segment": segment, "TotalSegments": segments}
         if start is not None:
@@ -109,7 +122,7 @@ class ItemTable:
         answer = self._patiently("Scan", request, self.page_units[-1], "Read")
         if "ConsumedCapacity" in answer:
             self.page_units[:] = [float(answer["ConsumedCapacity"]["CapacityUnits"])]
-        return Page(segment, answer["Items"], answer.get("LastEvaluatedKey"))
+        return Page(segment, answer["Items"], answer.get("LastEvaluatedKey"), answer.get("ScannedCount", 0))
 
     def rounds(
         self, places: Places, *, limit: int | None = None, ahead: bool = False, at_once: int | None = None
@@ -163,6 +176,29 @@ class ItemTable:
         except BatchIncomplete as error:
             self._report_refusals(error, refuse)
         return len(actions)
+
+    def write_each(self, calls: Sequence[Call], *, workers: int | None = None) -> list[Answer]:
+        """Conditional writes, in calls of their own, of items that are not each other's; what became of each of them.
+
+        `units` is the guess of a call's cost. A call that is throttled is repeated; what DynamoDB refuses for good is
+        in the place of its answer.
+        """
+        if self.pacer is None and self.shares_commits:
+            answers: list[Answer] = []
+            for at in range(0, len(calls), _WRITES_TOGETHER):
+                group = [(operation, request) for operation, request, _ in calls[at : at + _WRITES_TOGETHER]]
+                answers += self.db.execute_together(group)
+            return answers
+        width = min(workers or self.workers, max(1, len(calls)))
+        with ThreadPoolExecutor(width, thread_name_prefix="penstock-writes") as pool:
+            return list(pool.map(self._write_one, calls))
+
+    def _write_one(self, call: Call) -> Answer:
+        operation, request, units = call
+        try:
+            return self._patiently(operation, request, units, "Write")
+        except DynamoDBError as error:
+            return error.as_answer()
 
     def _write_together(self, actions: list[Action]) -> list[Action]:
         """Several requests share a commit, which costs as much as a request; gives what the batch has to do."""
