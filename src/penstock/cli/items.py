@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ from penstock.tables.data.item_requests import (
     update_request,
     whole_key,
 )
-from penstock.tables.data.item_text import line_of, plain_item, plain_value, read_items
+from penstock.tables.data.item_text import csv_lines, line_of, plain_item, plain_value, read_csv, read_items
 from penstock.tables.data.transfers import ItemTable, Places
 from penstock.tables.definitions.definition import Table
 from penstock.tables.plan.survey import require_table
@@ -57,6 +58,7 @@ where_option = click.option(
 exact_option = click.option(
     "--dynamodb-json", "exact", is_flag=True, help='DynamoDB\'s JSON, exact: {"id": {"N": "1"}}.'
 )
+csv_option = click.option("--csv", "as_csv", is_flag=True, help="CSV with typed columns (id:S,total:N), exact.")
 index_option = click.option("--index", metavar="NAME", help="Read this index.")
 sort_option = click.option(
     "--sk", "sort", metavar="CONDITION", help="On the sort key: '>= X', 'begins_with X', 'between X and Y'."
@@ -184,11 +186,12 @@ class View:
     as_json: bool
     exact: bool
     as_table: bool
+    as_csv: bool = False
     columns: tuple[str, ...] = ()
 
     @property
     def is_table(self) -> bool:
-        if self.as_json or self.exact:
+        if self.as_json or self.exact or self.as_csv:
             return False
         return self.as_table or sys.stdout.isatty()
 
@@ -197,6 +200,13 @@ class View:
         if self.is_table:
             return show_table(pages, first, self.columns)
         count = 0
+        if self.as_csv:
+            for line in csv_lines((item for page in pages for item in page), first):
+                count += 1
+                click.echo(line, nl=False)
+                if not has_reader():
+                    break
+            return count
         for page in pages:
             if page:
                 click.echo("\n".join(line_of(item, exact=self.exact) for item in page))
@@ -255,13 +265,13 @@ def view_options(function: Callable[..., None]) -> Callable[..., None]:
     """--json, --dynamodb-json, --table and --columns, given to the command as `view`."""
 
     @wraps(function)
-    def with_view(as_json: bool, exact: bool, as_table: bool, columns: str | None, **rest: Any) -> None:
+    def with_view(as_json: bool, exact: bool, as_table: bool, as_csv: bool, columns: str | None, **rest: Any) -> None:
         names = tuple(name.strip() for name in (columns or "").split(",") if name.strip())
-        function(view=View(as_json, exact, as_table, names), **rest)
+        function(view=View(as_json, exact, as_table, as_csv, names), **rest)
 
     table = click.option("--table", "as_table", is_flag=True, help="Show a table in a pipe too.")
     chosen = click.option("--columns", metavar="A,B", help="Only these attributes.")
-    return chosen(table(json_option(exact_option(with_view))))
+    return chosen(table(json_option(exact_option(csv_option(with_view)))))
 
 
 # ── reading commands ─────────────────────────────────────────────────────────────────────────────
@@ -418,11 +428,13 @@ def count(
 @click.option("--file", "file", metavar="FILE", help="JSON lines; - is stdin, which is also read without JSON or FILE.")
 @click.option("--if-absent", is_flag=True, help="Leave items that are there as they are.")
 @exact_option
+@csv_option
 @db_option()
 @json_option
 def put(
-    table: str, item: str | None, file: str | None, if_absent: bool, exact: bool, target: str, as_json: bool
-) -> None:
+    table: str, item: str | None, file: str | None, if_absent: bool, exact: bool, as_csv: bool, target: str,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Write items, in place of those with their keys: one as JSON, or JSON lines from a file or stdin.
 
     \b
@@ -439,11 +451,13 @@ def put(
     line = ProgressLine(quiet=as_json)
     with open_database(target) as db, resumable("the items so far are written; writing them again changes nothing."):
         items = ItemTable.of(db, _look(db, table).name)
+        types = {one.name: one.type for one in items.key.attributes} if as_csv else None
+        read = partial(_read, item, file, exact, types)
         if file not in (None, "-"):
-            for _ in _checked(_read(item, file, exact), items.key):
+            for _ in _checked(read(), items.key):
                 pass
         written = kept = 0
-        source = _checked(_read(item, file, exact), items.key)
+        source = _checked(read(), items.key)
         try:
             while chunk := list(islice(source, _CHUNK)):
                 fresh = _put(db, items, chunk, if_absent=if_absent)
@@ -463,16 +477,16 @@ def put(
         raise click.exceptions.Exit(DIFFERENT)
 
 
-def _read(item: str | None, file: str | None, exact: bool) -> Iterator[tuple[str, Item]]:
-    """Items, each with where it stands."""
+def _read(item: str | None, file: str | None, exact: bool, types: dict[str, str] | None) -> Iterator[tuple[str, Item]]:
+    """Items, each with where it stands; `types` are those of the key, for CSV."""
     if item is not None:
-        text = " ".join(item.splitlines())
-        yield from (("the item", one) for _, one in read_items([text], exact=exact, name="the item"))
-    elif file in (None, "-"):
-        yield from ((f"stdin, line {at}", one) for at, one in read_items(sys.stdin, exact=exact, name="stdin"))
-    else:
-        with Path(str(file)).open("rb") as lines:
-            yield from ((f"{file}, line {at}", one) for at, one in read_items(lines, exact=exact, name=str(file)))
+        yield from (("the item", one) for _, one in read_items([" ".join(item.splitlines())], exact=exact, name="it"))
+        return
+    is_stdin = file in (None, "-")
+    name = "stdin" if is_stdin else str(file)
+    with nullcontext(sys.stdin) if is_stdin else Path(name).open(encoding="utf-8", newline="") as lines:
+        found = read_items(lines, exact=exact, name=name) if types is None else read_csv(lines, types, name=name)
+        yield from ((f"{name}, line {at}", one) for at, one in found)
 
 
 def _checked(items: Iterable[tuple[str, Item]], key: TableKey) -> Iterator[Item]:

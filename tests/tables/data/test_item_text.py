@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ VALUES: Any = st.recursive(
     ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=2).map(lambda members: {"L": members}),
-        st.dictionaries(TEXTS, inner, max_size=2).map(lambda members: {"M": members}),
+        st.dictionaries(TEXTS.filter(bool), inner, max_size=2).map(lambda members: {"M": members}),
     ),
     max_leaves=4,
 )
@@ -41,12 +42,7 @@ ITEMS = st.lists(
 @settings(max_examples=60, deadline=None)
 def test_csv_is_read_back_as_the_same_items(items: list[dict[str, Any]]) -> None:
     text = "".join(csv_lines(items, ["id"]))
-    lines = text.splitlines(keepends=True) if "\r" not in text else _lines(text)
-    assert [item for _, item in read_csv(lines, {}, name="x.csv")] == items
-
-
-def _lines(text: str) -> list[str]:
-    return [f"{line}\n" for line in text.split("\n")[:-1]]
+    assert [item for _, item in read_csv(io.StringIO(text, newline=""), {}, name="x.csv")] == items
 
 
 def test_dynamodb_json_is_read_back_as_the_same_item() -> None:

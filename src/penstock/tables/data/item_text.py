@@ -91,7 +91,9 @@ def _item_of(form: Any, *, exact: bool, where: str) -> Item:
             return encode_item(form)
         except PenstockError as error:
             raise BadItemText(f"{where}: {error}") from None
-    inner = form["Item"] if set(form) == {"Item"} and not set(form["Item"] or ()) <= set(TYPES) else form
+    inner = form
+    if set(form) == {"Item"} and isinstance(form["Item"], dict) and not set(form["Item"]) <= set(TYPES):
+        inner = form["Item"]  # a line of an export
     try:
         return {name: check_value(value) for name, value in inner.items()}
     except (DynamoDBError, AttributeError, TypeError) as error:
