@@ -111,7 +111,7 @@ def test_what_is_printable_stays_so_and_nothing_else_is_obeyed(text: str) -> Non
 
 def test_our_own_colours_and_progress_get_through() -> None:
     stream = io.StringIO()
-    coloured = click.style("failed", fg="red", bold=True)
+    coloured = click.style("failed", fg="red", bold=True) + click.style("a few seconds", dim=True)
     for text in (coloured, "\r 10 % of jobs", "\r", "   \r", "a\n"):
         SafeStream(stream).write(text)
     assert stream.getvalue() == f"{coloured}\r 10 % of jobs\r   \ra\n"

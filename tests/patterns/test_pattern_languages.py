@@ -11,7 +11,6 @@ from penstock.engine.operations import resources
 from penstock.server import known_heads
 from penstock.systems.excel_reports.records import RecordId, parse_record_id
 from penstock.systems.security_assistant.drawing import components, page
-from penstock.systems.security_assistant.drawing.context import read_context
 
 
 def texts(words: tuple[str, ...], count: int, longest: int) -> list[str]:
@@ -69,19 +68,6 @@ def test_which_totals_a_drawing_states() -> None:
         assert groups(components._STATED.search(plain)) == groups(before.search(plain)), text
         stated += before.search(plain) is not None
     assert stated > 150
-
-
-def test_which_facts_a_context_states() -> None:
-    before = re.compile(r"\s*[-*•]?\s*([A-Za-z][A-Za-z /_-]{1,60}?)\s*[:=]\s*(\S.{0,500})")
-    words = ("-", "•", " ", "\t", "Standard", "a", "A", "x" * 59, "x" * 499, ":", "=", "EN 60839")
-    found = 0
-    for text in texts(words, 20_000, 8):
-        line = text.strip()
-        fact = before.fullmatch(line)
-        wanted = {} if fact is None else {fact.group(1).strip(): fact.group(2).strip()}
-        assert read_context(line).facts == wanted, line
-        found += fact is not None
-    assert found > 300
 
 
 def test_which_column_a_cell_is_nearest_to() -> None:

@@ -29,6 +29,7 @@ COMMANDS = {
         "penstock.cli.tables",
         "Tables as code: plan, apply, verify; and their items: dump, load, rekey.",
     ),
+    "items": ("penstock.cli.items", "The items of a table: get, put, query, scan, count, update, delete."),
     "records": ("penstock.cli.records", "Run a function on every pending record of a table, in parallel."),
     "files": ("penstock.cli.files", "Files in a folder or in S3: list, get, put, verify, and more."),
     "worker": ("penstock.cli.worker", "Run the jobs of an app."),
@@ -39,7 +40,7 @@ COMMANDS = {
 
 SECTIONS = {
     "Database": ("quickstart", "serve", "up", "backup", "repair", "heat"),
-    "Tables": ("tables", "records", "files"),
+    "Tables": ("tables", "items", "records", "files"),
     "Jobs": ("worker", "jobs", "schedules"),
     "Systems": ("demo",),
 }

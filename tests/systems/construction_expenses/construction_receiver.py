@@ -15,8 +15,8 @@ from construction_world import TEST, webhook
 from penstock.client.database import connect
 from penstock.client.tables.transactions import Action
 from penstock.systems.construction_expenses.books import Books
-from penstock.systems.construction_expenses.intake import Intake
-from penstock.systems.construction_expenses.webhook import Webhook
+from penstock.systems.construction_expenses.webhooks.intake import Intake
+from penstock.systems.construction_expenses.webhooks.webhook import Webhook
 
 
 def main(path: str, owner: str, number: int) -> None:

@@ -11,7 +11,7 @@ from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.server.server import running_server
 from penstock.systems.construction_expenses.books import Books
-from penstock.systems.construction_expenses.webhook import Webhook, webhook_of
+from penstock.systems.construction_expenses.webhooks.webhook import Webhook, webhook_of
 from penstock.tables.definitions.definition import Naming
 
 TEST = Naming("app", "test")

@@ -13,8 +13,8 @@ from penstock.client.tables.transactions import Action
 from penstock.clock import ManualClock
 from penstock.systems.construction_expenses.books import DAY_SECONDS, Books, NotThere
 from penstock.systems.construction_expenses.demo import demo
-from penstock.systems.construction_expenses.intake import Intake, Receipt, Transient
-from penstock.systems.construction_expenses.webhook import Webhook
+from penstock.systems.construction_expenses.webhooks.intake import Intake, Receipt, Transient
+from penstock.systems.construction_expenses.webhooks.webhook import Webhook
 
 World = tuple[Books, ManualClock]
 ENTRY = "dlq_evt_001"

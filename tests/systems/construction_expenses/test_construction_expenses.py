@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from penstock.cli.main import cli
 from penstock.client.database import connect
 from penstock.systems.construction_expenses.books import Books
-from penstock.systems.construction_expenses.expense_file import (
+from penstock.systems.construction_expenses.expenses.expense_file import (
     BadExpenseFile,
     Expense,
     FileOptions,
@@ -27,7 +27,7 @@ from penstock.systems.construction_expenses.expense_file import (
     parse_date,
     read_expenses,
 )
-from penstock.systems.construction_expenses.expenses import add_up, import_expenses, plan_import
+from penstock.systems.construction_expenses.expenses.expenses import add_up, import_expenses, plan_import
 
 GERMAN = (
     "Rechnungsdatum;Rechnungs-Nr.;Lieferant;Betrag (brutto);Währung;Baustelle;Buchungstext\r\n"

@@ -14,8 +14,8 @@ from penstock.client.wrappers.faults import Faults, Rates
 from penstock.clock import ManualClock
 from penstock.errors import PenstockError
 from penstock.systems.construction_expenses.books import Books
-from penstock.systems.construction_expenses.intake import Intake
-from penstock.systems.construction_expenses.webhook import Webhook
+from penstock.systems.construction_expenses.webhooks.intake import Intake
+from penstock.systems.construction_expenses.webhooks.webhook import Webhook
 
 WEBHOOKS = 6
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from penstock.clock import ManualClock
 from penstock.systems.construction_expenses.books import Books
-from penstock.systems.construction_expenses.intake import Intake
 from penstock.systems.construction_expenses.money import BadAmount, major_units, minor_units
-from penstock.systems.construction_expenses.paddle import handle
-from penstock.systems.construction_expenses.subscriptions import (
+from penstock.systems.construction_expenses.webhooks.intake import Intake
+from penstock.systems.construction_expenses.webhooks.paddle import handle
+from penstock.systems.construction_expenses.webhooks.subscriptions import (
     MOST_KEPT,
     Subscription,
     current_of,
@@ -24,7 +24,7 @@ from penstock.systems.construction_expenses.subscriptions import (
     subscriptions_form,
     subscriptions_in,
 )
-from penstock.systems.construction_expenses.webhook import webhook_of
+from penstock.systems.construction_expenses.webhooks.webhook import webhook_of
 
 
 @pytest.fixture(scope="module")

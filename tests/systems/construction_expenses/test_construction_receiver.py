@@ -28,19 +28,21 @@ from starlette.testclient import TestClient
 from penstock.client.database import connect
 from penstock.client.tables.transactions import Action
 from penstock.clock import ManualClock
+from penstock.jobs.sources import AllJobs, JobQuery
+from penstock.registry import job_source_types
 from penstock.systems.construction_expenses.books import Books
-from penstock.systems.construction_expenses.http import PATH, receiver_api
-from penstock.systems.construction_expenses.intake import Intake, Transient
-from penstock.systems.construction_expenses.paddle import handle
-from penstock.systems.construction_expenses.receiver import BODY_BYTES, TASK, Receiver
-from penstock.systems.construction_expenses.signatures import (
+from penstock.systems.construction_expenses.webhooks.http import PATH, receiver_api
+from penstock.systems.construction_expenses.webhooks.intake import Intake, Transient
+from penstock.systems.construction_expenses.webhooks.paddle import handle
+from penstock.systems.construction_expenses.webhooks.receiver import BODY_BYTES, TASK, Receiver
+from penstock.systems.construction_expenses.webhooks.signatures import (
     BadPaddleKey,
     PaddleKeys,
     keys_of,
     php_serialized,
     verify_billing,
 )
-from penstock.systems.construction_expenses.webhook import Webhook
+from penstock.systems.construction_expenses.webhooks.webhook import Webhook
 from penstock.webhooks import BadSignature
 
 SECRET, OLD_SECRET = "pdl_ntfset_01_new_0123456789", "pdl_ntfset_01_old_0123456789"
@@ -261,7 +263,7 @@ def test_a_webhook_that_a_command_recorded_gets_a_job_when_it_is_delivered(world
 
     body = an_event(id="ctm_cli")
     form = orjson.loads(body)
-    from penstock.systems.construction_expenses.webhook import webhook_of
+    from penstock.systems.construction_expenses.webhooks.webhook import webhook_of
 
     Intake(world.books, not_now, wait=None).receive(webhook_of(form))
     world.clock.advance(1)
@@ -300,8 +302,8 @@ import os, sys
 from construction_world import TEST
 from penstock.client.database import connect
 from penstock.systems.construction_expenses.books import Books
-from penstock.systems.construction_expenses.receiver import Receiver
-from penstock.systems.construction_expenses.signatures import PaddleKeys
+from penstock.systems.construction_expenses.webhooks.receiver import Receiver
+from penstock.systems.construction_expenses.webhooks.signatures import PaddleKeys
 with connect(sys.argv[1]) as db:
     def killed(webhook, books):
         os.kill(os.getpid(), 9)
@@ -332,3 +334,18 @@ def test_what_a_killed_worker_held_is_handled_once_by_the_next(tmp_path: Path) -
         record = receiver.books.webhooks.required(handled[0])
     assert handled == [orjson.loads(body)["event_id"]]
     assert (record["status"], record["attempts"], record["retryCount"]) == ("completed", 2, 1)
+
+
+def test_a_received_webhook_is_listed_once_and_its_job_only_when_that_has_failed() -> None:
+    with connect(":memory:") as db:
+        books = Books(db, TEST)
+        books.make_tables()
+        receiver = Receiver(books, PaddleKeys((SECRET,)))
+        body = an_event()
+        taken = receiver.accept(body, "application/json", billing(body, books.clock.now())["Paddle-Signature"])
+        jobs = AllJobs.in_database(db, job_source_types())
+        assert [job.id for job in jobs.find(JobQuery()).jobs] == [taken.webhook_id]
+        (work,) = receiver.app.store.find().jobs
+        receiver.app.cancel(work.id)
+        assert [job.id for job in jobs.find(JobQuery()).jobs] == [taken.webhook_id]
+        assert jobs.history(work.id)[1].job.id == work.id

@@ -29,11 +29,11 @@ from penstock.errors import (
     TimedOut,
     ValidationException,
 )
-from penstock.systems.construction_expenses import webhook_record
 from penstock.systems.construction_expenses.books import DAY_SECONDS, Books
-from penstock.systems.construction_expenses.intake import Intake, Transient, failure_of, is_transient
-from penstock.systems.construction_expenses.paddle import handle
-from penstock.systems.construction_expenses.webhook import (
+from penstock.systems.construction_expenses.webhooks import webhook_record
+from penstock.systems.construction_expenses.webhooks.intake import Intake, Transient, failure_of, is_transient
+from penstock.systems.construction_expenses.webhooks.paddle import handle
+from penstock.systems.construction_expenses.webhooks.webhook import (
     BadWebhook,
     Webhook,
     WebhookDiffers,

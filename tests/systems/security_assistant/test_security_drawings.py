@@ -11,6 +11,8 @@ from openpyxl import load_workbook
 from pypdf import PdfReader, PdfWriter
 from security_world import docx
 
+from penstock.systems.security_assistant.context_document.document import document_text
+from penstock.systems.security_assistant.context_document.requirements import context_of
 from penstock.systems.security_assistant.drawing import agents, pdfium, scan
 from penstock.systems.security_assistant.drawing import pdf as drawings
 from penstock.systems.security_assistant.drawing.agents import ComponentCounter, NothingFound
@@ -21,7 +23,7 @@ from penstock.systems.security_assistant.drawing.components import (
     legend_of,
     type_of,
 )
-from penstock.systems.security_assistant.drawing.context import BadContext, Context, context_text, read_context
+from penstock.systems.security_assistant.drawing.context import BadContext, Context
 from penstock.systems.security_assistant.drawing.pdf import (
     BadDrawing,
     BrokenDrawing,
@@ -275,8 +277,8 @@ def test_S2_17_what_pdfium_cannot_read_within_its_bounds_is_refused(monkeypatch:
 
 def test_S2_16_a_context_is_read_from_word_and_from_text() -> None:
     lines = ("Standard: EN 60839", "Every reader shall be flush mounted.", "Just words")
-    for text in (context_text("brief.docx", docx(*lines)), context_text("brief.TXT", "\n".join(lines).encode())):
-        found = read_context(text)
+    for text in (document_text("brief.docx", docx(*lines)), document_text("brief.TXT", "\n".join(lines).encode())):
+        found = context_of(text)
         assert found.facts == {"Standard": "EN 60839"} and found.requirements == (lines[1],) and found.lines == 3
 
 
@@ -294,7 +296,7 @@ BAD_CONTEXTS = {
 @pytest.mark.parametrize("kind", BAD_CONTEXTS)
 def test_S2_17_a_context_that_cannot_be_read_is_told_so(kind: str) -> None:
     with pytest.raises(BadContext):
-        context_text(*BAD_CONTEXTS[kind])
+        document_text(*BAD_CONTEXTS[kind])
 
 
 def test_S2_17_a_context_that_unpacks_to_very_much_is_refused() -> None:
@@ -302,7 +304,7 @@ def test_S2_17_a_context_that_unpacks_to_very_much_is_refused() -> None:
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("word/document.xml", b" " * (21 * 1024 * 1024))
     with pytest.raises(DrawingTooLarge, match="unpacked"):
-        context_text("a.docx", stream.getvalue())
+        document_text("a.docx", stream.getvalue())
 
 
 # ── the workbook and its evaluation ──────────────────────────────────────────────────────────────

@@ -17,6 +17,7 @@ from security_world import BUILDING, drawing, made, storage_of
 
 from penstock.cli.main import cli
 from penstock.jobs.model.state import State
+from penstock.systems.security_assistant.drawing import pdfium
 from penstock.systems.security_assistant.drawing.agents import NothingFound
 from penstock.systems.security_assistant.drawing.pdf import BrokenDrawing, read_drawing
 from penstock.systems.security_assistant.jobs.processor import Processor
@@ -278,6 +279,15 @@ def test_a_page_is_a_picture_that_shows_it() -> None:
     assert picture.convert("L").getextrema() == (0, 255), "black on white"
     with pytest.raises(BrokenDrawing, match="--no-model-images"):
         page_image(b"%PDF-1.7 nothing", 1)
+    for number in (0, 99):
+        with pytest.raises(BrokenDrawing, match=f"Page {number} "):
+            page_image(drawing(), number)
+
+
+def test_a_page_is_drawn_in_the_bounded_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdfium, "MEMORY_BYTES", 15_000_000)
+    with pytest.raises(BrokenDrawing, match="--no-model-images"):
+        page_image(drawing(), 1)
 
 
 def test_text_of_a_drawing_cannot_end_its_marks(server: StandIn) -> None:

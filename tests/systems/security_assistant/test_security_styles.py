@@ -143,3 +143,17 @@ def test_S2_16_a_scan_is_read(scanned: tuple[list[Truth], Drawing]) -> None:
 
 def test_S2_16_a_scan_is_kept_as_json(scanned: tuple[list[Truth], Drawing]) -> None:
     assert Drawing.of(scanned[1].form()) == scanned[1]
+
+
+def test_S2_16_numbers_of_a_scan_that_read_from_both_ends_are_read_from_the_right_one() -> None:
+    pytest.importorskip("rapidocr")
+    sheet = Sheet((420, 300))
+    truth = []
+    for at, angle in enumerate((0, 90, 45)):
+        for row, number in enumerate(("01", "10")):
+            sheet.text(80 + 120 * at, 80 + 110 * row, f"CR-{number}{at}", 9, angle=angle)
+            truth.append(Truth("reader", f"CR-{number}{at}"))
+    sheet.text(210, 30, "READERS ARE MOUNTED AT ONE METRE", 8)
+    pdf = scan_of(pdf_of([sheet.content()], [sheet.size]), 200, 1.0, random.Random(1))
+    found = score(truth, count_components(read_drawing(pdf)).found)
+    assert (found.recall, found.precision) == (1, 1)

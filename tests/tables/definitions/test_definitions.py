@@ -76,7 +76,7 @@ _WIDE = [Index(f"index-{n}", "a:S", projection=[f"p{n}-{m}" for m in range(20)])
         ({"name": ""}, "table ''", "its name has 0 characters"),
         ({"name": "x" * 256}, f"table '{'x' * 256}'", "its name has 256 characters"),
         ({"key": ()}, "table 'jobs'", "it has no partition key"),
-        ({"key": None}, "table 'jobs'", "key attribute 'None' has no type"),
+        ({"key": None}, "table 'jobs'", "key is Key(hash=(None,), range=())"),
         ({"key": "id"}, "table 'jobs'", "key attribute 'id' has no type"),
         ({"key": "id:SS"}, "table 'jobs'", "key attribute 'id' has the type 'SS'"),
         ({"key": ":S"}, "table 'jobs'", "the name of a key attribute has 0 bytes"),
@@ -211,3 +211,25 @@ def test_indexes_may_come_from_a_generator() -> None:
 def test_two_tables_of_one_name_are_refused_together() -> None:
     with pytest.raises(DefinitionError, match="'jobs': it is defined 2 times"):
         check_unique_names([Table("jobs", "id:S"), Table("jobs", "x:S"), Table("others", "x:S")])
+
+
+@pytest.mark.parametrize(
+    ("members", "told"),
+    [
+        ({"sse": "AES256"}, "sse is 'AES256'"),
+        ({"sse": "KMS"}, "sse is 'KMS'"),
+        ({"key": None}, "key is"),
+        ({"key": 5}, "key is"),
+        ({"key": b"id:S"}, "key is"),
+        ({"key": ["a:S", None]}, "key is"),
+        ({"key": {"hash": "id:S"}}, "key is"),
+        ({"indexes": [Index("by-state", None)]}, "table 'jobs', index 'by-state': key is"),  # type: ignore[arg-type]
+        ({"indexes": [Index("by-state", key="x")]}, "table 'jobs', index 'by-state': key is"),  # type: ignore[arg-type]
+        ({"billing": Throughput(True, 2)}, "is no capacity"),
+        ({"deletion_protection": "no"}, "deletion_protection is 'no'"),
+    ],
+)
+def test_a_member_of_another_kind_is_named_with_its_table(members: dict[str, Any], told: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        Table(**({"name": "jobs", "key": "id:S"} | members))
+    assert told in str(caught.value) and "table 'jobs'" in str(caught.value)

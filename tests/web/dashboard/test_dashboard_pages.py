@@ -16,9 +16,9 @@ from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
 from penstock.systems.construction_expenses.books import Books
-from penstock.systems.construction_expenses.intake import Intake
-from penstock.systems.construction_expenses.paddle import handle
-from penstock.systems.construction_expenses.webhook import webhook_of
+from penstock.systems.construction_expenses.webhooks.intake import Intake
+from penstock.systems.construction_expenses.webhooks.paddle import handle
+from penstock.systems.construction_expenses.webhooks.webhook import webhook_of
 from penstock.tables.definitions.definition import Naming
 from penstock.web.dashboard.job_counts import finished_jobs
 from penstock.web.dashboard.security import POLICY

@@ -35,7 +35,7 @@ from penstock.errors import PenstockError
 # ── safe text ────────────────────────────────────────────────────────────────────────────────────
 
 _HARMFUL = re.compile(
-    r"\x1b\[(?:0|1|3[0-7]|9[0-7])m"  # let through: see `_keep_colour`
+    r"\x1b\[(?:[012]|3[0-7]|9[0-7])m"  # let through: see `_keep_colour`
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _LINE_ENDS = re.compile(r"[\n\u2028\u2029]")

@@ -245,14 +245,15 @@ class Translator:
     def path(self, path: Path) -> target.Path:
         if "" in path.parts:
             raise ValidationException(tokens.EMPTY_COMPONENT)
-        return target.Path(tuple(part if isinstance(part, int) else self._name(part) for part in path.parts))
+        return target.Path(tuple(part if isinstance(part, int) else self.name(part) for part in path.parts))
 
     def value(self, value: AttributeValue) -> target.Value:
         placeholder = f":{len(self.values)}"
         self.values[placeholder] = value
         return target.Value(placeholder)
 
-    def _name(self, name: str) -> str:
+    def name(self, name: str) -> str:
+        """The placeholder of a name."""
         placeholder = f"#{len(self.names)}"
         self.names[placeholder] = name
         return placeholder
@@ -540,13 +541,18 @@ class StatementUpdate:
             raise ValidationException(problem.message) from None
 
 
+def update_tree(statement: Update, translator: Translator) -> target.UpdateTree:
+    """The statement's clauses, a section each."""
+    actions = [_action(clause, translator) for clause in statement.clauses]
+    return target.UpdateTree(tuple(target.Section(_keyword(action), (action,)) for action in actions))
+
+
 def update_of(statement: Update, parameters: Parameters) -> StatementUpdate:
     """The statement's clauses, bound; refuses paths that clash and operands of a wrong type."""
     translator = Translator(parameters)
-    actions = [_action(clause, translator) for clause in statement.clauses]
-    sections = tuple(target.Section(_keyword(action), (action,)) for action in actions)
+    tree = update_tree(statement, translator)
     try:
-        bound = CompiledUpdate(target.UpdateTree(sections)).bind(translator.names, translator.values)
+        bound = CompiledUpdate(tree).bind(translator.names, translator.values)
     except ExpressionError as problem:
         raise ValidationException(problem.message) from None
     values = (clause.value for clause in statement.clauses if isinstance(clause, SetClause))

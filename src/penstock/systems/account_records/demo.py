@@ -15,6 +15,7 @@ from penstock.systems.account_records.services.record_processor import RecordPro
 
 _ACCOUNTS = 10
 _RECORDS = 300
+_FOREIGN = 20
 _CONFIG = Config()
 
 
@@ -28,6 +29,9 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
     progress(0.2, f"adding {_RECORDS} records")
     for number in range(_RECORDS):
         records.put_item(_record(number))
+    theirs = db.table(_CONFIG.record_table, key=("AccountId:S", "RunTime:S"))
+    for number in range(_FOREIGN):  # as boto3 in somebody else's program puts them: nothing of ours around it
+        theirs.put(_record(_RECORDS + number))
     processor = RecordProcessor(records, max_workers=5, max_retries=1, backoff_base_ms=1)
     progress(0.5, "processing them with 5 workers")
     first = process_recorded(processor, _read_document, db, _CONFIG.record_table)
@@ -40,8 +44,10 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
     progress(1.0, "done")
     return {
         "records": _RECORDS,
+        "put by another program": _FOREIGN,
         "processed at first": first.processed,
         "failed": first.failed,
+        "the first error": f"{first.errors[0]}",
         "redriven": redriven,
         "processed then": second.processed,
         "left to do": sum(1 for _ in records.query_unprocessed()),

@@ -38,23 +38,23 @@ from penstock.server.auth.authorization import is_loopback
 from penstock.server.server import listen
 from penstock.systems.construction_expenses import sample
 from penstock.systems.construction_expenses.books import Books, NotThere, naming_of
-from penstock.systems.construction_expenses.intake import Handler, Intake, Receipt
-from penstock.systems.construction_expenses.paddle import handle
-from penstock.systems.construction_expenses.signatures import (
+from penstock.systems.construction_expenses.tables import tables
+from penstock.systems.construction_expenses.webhooks.intake import Handler, Intake, Receipt
+from penstock.systems.construction_expenses.webhooks.paddle import handle
+from penstock.systems.construction_expenses.webhooks.signatures import (
     KEY_VARIABLE,
     SECRET_VARIABLE,
     TOLERANCE_SECONDS,
     PaddleKeys,
     keys_of,
 )
-from penstock.systems.construction_expenses.tables import tables
-from penstock.systems.construction_expenses.webhook import BadWebhook, read_webhooks
-from penstock.systems.construction_expenses.webhook_record import STATUSES, Status
+from penstock.systems.construction_expenses.webhooks.webhook import BadWebhook, read_webhooks
+from penstock.systems.construction_expenses.webhooks.webhook_record import STATUSES, Status
 from penstock.tables.definitions.sources import LoadingError, named_object
 
 if TYPE_CHECKING:  # most commands need no jobs
     from penstock.jobs.model.job import Job
-    from penstock.systems.construction_expenses.receiver import Receiver
+    from penstock.systems.construction_expenses.webhooks.receiver import Receiver
 
 DEFAULT_PORT = 8081
 
@@ -158,7 +158,7 @@ def show_receipts(receipts: Iterable[Receipt], as_json: bool) -> None:
 
 _LAZY = {
     "expenses": (
-        "penstock.systems.construction_expenses.expense_commands",
+        "penstock.systems.construction_expenses.expenses.commands",
         "Add, list, import and total expenses.",
     ),
     "tables": (
@@ -372,7 +372,7 @@ def serve_command(
     signed, late or altered is refused. A webhook is acknowledged when it is recorded; --concurrency 0 leaves the
     rest to `penstock construction worker`. Secrets come from the environment or a file, never from the command line.
     """
-    from penstock.systems.construction_expenses.http import receiver_api
+    from penstock.systems.construction_expenses.webhooks.http import receiver_api
     from penstock.web.server import serve
 
     log_warnings()
@@ -407,7 +407,7 @@ def _text_of(path: str | None) -> str:
 
 @contextmanager
 def _receiver(place: Place, keys: PaddleKeys, handler: str | None, **settings: Any) -> Iterator[Receiver]:
-    from penstock.systems.construction_expenses.receiver import Receiver  # jobs take long to import
+    from penstock.systems.construction_expenses.webhooks.receiver import Receiver  # jobs take long to import
 
     with place.books("made") as books:
         books.make_tables()

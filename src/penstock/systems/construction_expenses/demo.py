@@ -17,13 +17,13 @@ from penstock.client.items.values import Item
 from penstock.clock import ManualClock
 from penstock.systems.construction_expenses import sample
 from penstock.systems.construction_expenses.books import Books, naming_of
-from penstock.systems.construction_expenses.expense_file import read_expenses
-from penstock.systems.construction_expenses.expenses import add_up, import_expenses, plan_import
-from penstock.systems.construction_expenses.intake import Intake
-from penstock.systems.construction_expenses.paddle import handle
-from penstock.systems.construction_expenses.receiver import Receiver
-from penstock.systems.construction_expenses.signatures import PaddleKeys
-from penstock.systems.construction_expenses.webhook import webhook_of
+from penstock.systems.construction_expenses.expenses.expense_file import read_expenses
+from penstock.systems.construction_expenses.expenses.expenses import add_up, import_expenses, plan_import
+from penstock.systems.construction_expenses.webhooks.intake import Intake
+from penstock.systems.construction_expenses.webhooks.paddle import handle
+from penstock.systems.construction_expenses.webhooks.receiver import Receiver
+from penstock.systems.construction_expenses.webhooks.signatures import PaddleKeys
+from penstock.systems.construction_expenses.webhooks.webhook import webhook_of
 from penstock.tables.formats.export import export
 from penstock.webhooks import BadSignature
 

@@ -13,9 +13,9 @@ from decimal import Decimal
 from penstock.client.items.values import Item
 from penstock.clock import utc_text
 from penstock.systems.construction_expenses.books import DAY_SECONDS, Books
-from penstock.systems.construction_expenses.intake import Intake
-from penstock.systems.construction_expenses.paddle import handle
-from penstock.systems.construction_expenses.webhook import Webhook, webhook_of
+from penstock.systems.construction_expenses.webhooks.intake import Intake
+from penstock.systems.construction_expenses.webhooks.paddle import handle
+from penstock.systems.construction_expenses.webhooks.webhook import Webhook, webhook_of
 
 _FIRST_DAY = 1_735_689_600  # 2025-01-01
 _TRADES = ("Brickwork", "Drainage", "Electrics", "Groundworks", "Joinery", "Plastering", "Roofing", "Scaffolding")

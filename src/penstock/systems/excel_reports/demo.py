@@ -16,6 +16,11 @@ from penstock.systems.excel_reports.records import JobWithLogs
 from penstock.systems.excel_reports.service import ExcelReports
 
 PROJECT: Final = "mlab_bodwassho_usa_3"
+_BAKERY: Final = """name,price,category,createdAt,image
+Roggenbrot,4.20,Brot,2026-06-16T06:00:00Z,
+Brezel,0.95,Gebäck,2026-06-16T06:00:00Z,not-there.jpg
+Apfelkuchen,,Kuchen,2026-06-17T06:00:00Z,
+"""
 _LOOK_SECONDS: Final = 0.02
 
 
@@ -30,6 +35,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
     if found.job.result is None:
         raise PenstockError(f"{job.job_id}: {(found.job.error or {}).get('message')}")
     statistics = found.job.result["statistics"]
+    own = _own_data(service, folder, progress)
     return {
         "job": job.job_id,
         "records": len(found.logs) + 1,
@@ -37,8 +43,22 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         "users": statistics["totalUsers"],
         "images": statistics["totalImages"],
         "sheets": statistics["totalSheets"],
+        "products of a CSV file": (own.job.result or {})["statistics"]["totalProducts"],
         "report": str(home / found.job.result["fileKey"]),
+        "report of a CSV file": str(home / (own.job.result or {})["fileKey"]),
     }
+
+
+def _own_data(service: ExcelReports, folder: Path, progress: Callable[[float, str], None]) -> JobWithLogs:
+    """A report of a CSV file in which a price and a picture are missing: it has a note, and is made."""
+    data = folder / "bakery"
+    data.mkdir(parents=True, exist_ok=True)
+    (data / "products.csv").write_text(_BAKERY, encoding="utf-8")
+    job = service.generate("bakery", {"source": [str(data)]})
+    found = _watch(service, job.job_id, progress)
+    if found.job.result is None:
+        raise PenstockError(f"{job.job_id}: {(found.job.error or {}).get('message')}")
+    return found
 
 
 def _watch(service: ExcelReports, job_id: str, progress: Callable[[float, str], None]) -> JobWithLogs:

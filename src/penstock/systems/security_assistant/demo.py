@@ -9,6 +9,9 @@ from typing import Final
 
 from penstock.client.database import Database
 from penstock.jobs.model.state import State
+from penstock.systems.security_assistant.drawing.components import count_components
+from penstock.systems.security_assistant.drawing.drawing_check import check_drawing_marks
+from penstock.systems.security_assistant.drawing.pdf import read_drawing
 from penstock.systems.security_assistant.drawing.sample import Building
 from penstock.systems.security_assistant.jobs.job import DrawingJob
 from penstock.systems.security_assistant.jobs.json_store import JsonJobStore
@@ -40,6 +43,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
     first = jobs[0]
     drawing = folder / "drawing.pdf"
     drawing.write_bytes(_BUILDINGS[0][1].pdf())
+    checked = _check(drawing.read_bytes())
     progress(1.0, "done")
     return {
         "drawings": len(jobs),
@@ -50,6 +54,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         "stages done twice": sum(number - 1 for number in first.stage_versions.values()),
         "jobs of 7central": len(storage.for_company("7central").query_by_status("completed").jobs),
         "in jobs.json": moved.copied + moved.same + moved.replaced,
+        **checked,
         "drawing": str(drawing),
         "schedule": str(folder / "security-assistant-files" / first.output_files["excel"]),
     }
@@ -68,6 +73,17 @@ def _process(storage: Storage, company: str, building: Building, *, in_parts: bo
             return storage.job(job.id)
         job = done
     return job
+
+
+def _check(pdf: bytes) -> dict[str, object]:
+    """The drawing's own check of what was found on it, and of the same with every fourth component left out."""
+    drawing = read_drawing(pdf)
+    found = count_components(drawing)
+    fewer = replace(found, found=tuple(one for at, one in enumerate(found.found) if at % 4))
+    whole, lacking = (check_drawing_marks(drawing, one) for one in (found, fewer))
+    return {
+        "check of the drawing": f"{whole.score} points; with every fourth component left out: {lacking.score}",
+    }
 
 
 def _components(job: DrawingJob) -> int:

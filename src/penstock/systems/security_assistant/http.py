@@ -23,8 +23,7 @@ from penstock.extras import extra
 from penstock.files.errors import FileMissing
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
-from penstock.systems.security_assistant.context_document.requirements import ready_agents
-from penstock.systems.security_assistant.drawing.agents import Agents
+from penstock.systems.security_assistant.drawing.agents import Agents, default_agents
 from penstock.systems.security_assistant.drawing.context import CONTEXT_BYTES, BadContext
 from penstock.systems.security_assistant.drawing.pdf import (
     DRAWING_BYTES,
@@ -186,7 +185,7 @@ def security_api(
     concurrency: int = 1,
 ) -> FastAPI:
     """The ASGI application. It also processes drawings, `concurrency` at once; 0 leaves that to other workers."""
-    assistant = _Assistant(storage, tenants or Tenants(), Workers(storage, agents or ready_agents(), concurrency))
+    assistant = _Assistant(storage, tenants or Tenants(), Workers(storage, agents or default_agents(), concurrency))
     return make_api(
         "Security assistant",
         router,

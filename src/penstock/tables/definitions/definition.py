@@ -37,9 +37,9 @@ class Attribute:
     @classmethod
     def parse(cls, text: str | Attribute) -> Attribute:
         """`email:S`. The type is what follows the last colon; a text without one has the type ''."""
-        if isinstance(text, Attribute):
-            return text
-        name, colon, kind = str(text).rpartition(":")
+        if isinstance(text, Attribute) or not isinstance(text, str):
+            return text  # what is no text is left as it is: `check` refuses it
+        name, colon, kind = text.rpartition(":")
         return cls(name, kind) if colon else cls(kind, "")
 
     def __str__(self) -> str:
@@ -121,7 +121,7 @@ class Index:
         _set(
             self,
             name=name,
-            key=key or Key(attributes_of(hash), attributes_of(range)),
+            key=Key(attributes_of(hash), attributes_of(range)) if key is None else key,
             projection=kept,
             local=local,
             throughput=throughput,
@@ -244,7 +244,7 @@ _ABSENT: dict[str, Any] = {
 
 def attributes_of(part: str | Attribute | Sequence[str | Attribute]) -> tuple[Attribute, ...]:
     """One attribute or several, as they are spelled in a definition."""
-    several = part if isinstance(part, Sequence) and not isinstance(part, str) else (part,)
+    several = part if isinstance(part, Sequence) and not isinstance(part, str | bytes) else (part,)
     return tuple(Attribute.parse(one) for one in several)
 
 

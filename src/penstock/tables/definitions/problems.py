@@ -35,6 +35,9 @@ TYPES = ("S", "N", "B")
 VIEWS = ("KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES")
 CLASSES = ("STANDARD", "STANDARD_INFREQUENT_ACCESS")
 
+_NO_KEYS = frozenset({"AES256", "AES-256", "AWS:KMS", "KMS", "ENABLED", "DISABLED", "TRUE", "FALSE"})
+"""Values of SSEType and of other services' settings. As the name of a key, DynamoDB would refuse them too late."""
+
 NAME_MEND = "Use a-z, A-Z, 0-9, _, - and . only"
 
 _NAME = re.compile(r"[a-zA-Z0-9_.-]+")
@@ -107,12 +110,19 @@ def _are_indexes(value: object) -> bool:
     return isinstance(value, tuple) and all(hasattr(one, "projection") for one in value)
 
 
+def _is_key(value: object) -> bool:
+    parts = [getattr(value, role, None) for role in ("hash", "range")]
+    attributes = [one for part in parts if isinstance(part, tuple) for one in part]
+    texts = [getattr(one, member, None) for one in attributes for member in ("name", "type")]
+    return all(isinstance(part, tuple) for part in parts) and all(isinstance(text, str) for text in texts)
+
+
 def _is_projection(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, tuple) and all(isinstance(one, str) for one in value))
 
 
 def _are_units(value: object) -> bool:
-    return all(isinstance(getattr(value, one, None), int) for one in ("read", "write"))
+    return all(type(getattr(value, one, None)) is int for one in ("read", "write"))  # True is an int, and no number
 
 
 def _is_maximum(value: object) -> bool:
@@ -121,7 +131,9 @@ def _is_maximum(value: object) -> bool:
 
 _WARM = (_are_units, "Use Throughput(read, write), with whole numbers, or None")
 _MAXIMUM = (_is_maximum, "Use Maximum(read, write), with whole numbers, or None")
+_KEY = (_is_key, 'Use "id:S", or ("id:S", "at:N") with a sort key')
 _TABLE_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "key": _KEY,
     "indexes": (_are_indexes, 'Use a list of Index(…), such as [Index("by-state", "state:S")]'),
     "ttl": (_is_text, "Use the name of an attribute in quotes, or None"),
     "pitr": (lambda value: isinstance(value, int), "Use True, False, a whole number of days, or None"),
@@ -132,13 +144,14 @@ _TABLE_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "sse": (lambda value: isinstance(value, bool | str), "Use True, False, the name of a KMS key, or None"),
 }
 _INDEX_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "key": (_is_key, 'Write Index("by-state", "state:S"), or Index("by-state", "state:S", "at:N") with a sort key'),
     "projection": (_is_projection, 'Use "ALL", "KEYS_ONLY" or a list of attributes'),
     "local": (_is_bool, "Use True or False"),
     "throughput": _WARM,
     "on_demand_max": _MAXIMUM,
     "warm": _WARM,
 }
-_NEVER_NONE = ("indexes", "projection", "local")
+_NEVER_NONE = ("key", "indexes", "projection", "local")
 
 
 def _type_problems(table: Table, where: str) -> Iterator[Problem]:
@@ -321,7 +334,7 @@ def _unit_problems(table: Table, where: str) -> Iterator[Problem]:
         parts += [(f"{where}, index {one.name!r}", one.throughput) for one in table.global_indexes]
     for place, units in parts:
         read, write = getattr(units, "read", None), getattr(units, "write", None)
-        if not isinstance(read, int) or not isinstance(write, int):
+        if type(read) is not int or type(write) is not int:
             text = f"{units!r} is no capacity"
             yield Problem(place, text, 'Use billing="on-demand" or Throughput(read, write)')
         elif min(read, write) < 1:
@@ -338,6 +351,9 @@ def _setting_problems(table: Table, where: str) -> Iterator[Problem]:
         yield Problem(where, text, f"Use 1 to {LONGEST_PITR_DAYS} days, True or False")
     if table.sse == "":
         yield Problem(where, "its KMS key has no name", "Use sse=True for the account's AWS-managed key")
+    if isinstance(table.sse, str) and table.sse.upper() in _NO_KEYS:
+        mend = "Use True for the account's AWS-managed key, False for DynamoDB's own, or the id, ARN or alias of a key"
+        yield Problem(where, f"sse is {table.sse!r}, which is the name of a method and of no KMS key", mend)
 
 
 def _tag_problems(table: Table, where: str) -> Iterator[Problem]:

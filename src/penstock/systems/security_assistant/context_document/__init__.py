@@ -2,5 +2,5 @@
 
 word.py          a Word document as Markdown text: headings, lists and tables stay what they are
 document.py      any document as text, and a text as blocks
-requirements.py  facts and requirements of the blocks; the agent that reads them
+requirements.py  facts and requirements of the blocks
 """

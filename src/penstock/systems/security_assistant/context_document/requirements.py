@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from dataclasses import replace as replace_agent
 from typing import Final
 
 from penstock.systems.security_assistant.context_document.document import (
@@ -27,7 +26,6 @@ from penstock.systems.security_assistant.context_document.document import (
     blocks_of,
     chapter_level,
 )
-from penstock.systems.security_assistant.drawing.agents import Agents, Answer, default_agents
 from penstock.systems.security_assistant.drawing.context import Context
 
 MOST_REQUIREMENTS: Final = 1_000
@@ -150,17 +148,3 @@ def context_of(text: str) -> Context:
 
 def _lines(text: str) -> Iterator[str]:
     return (line for line in text.splitlines() if line.strip())
-
-
-class RequirementReader:
-    """Facts and requirements in headings, paragraphs, lists and tables."""
-
-    name = "context"
-
-    def context(self, text: str) -> Answer[Context]:
-        return Answer(context_of(text))
-
-
-def ready_agents() -> Agents:
-    """The agents that ship: they read and count, and need no key and no network."""
-    return replace_agent(default_agents(), context=RequirementReader())

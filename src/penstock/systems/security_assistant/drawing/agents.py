@@ -21,8 +21,9 @@ from typing import Generic, Protocol, TypeVar
 
 from penstock.errors import PenstockError
 from penstock.extras import missing
+from penstock.systems.security_assistant.context_document.requirements import context_of
 from penstock.systems.security_assistant.drawing.components import Components, count_components
-from penstock.systems.security_assistant.drawing.context import Context, read_context
+from penstock.systems.security_assistant.drawing.context import Context
 from penstock.systems.security_assistant.drawing.pdf import BadDrawing, Drawing
 from penstock.systems.security_assistant.drawing.scan import MODULES as OCR_MODULES
 from penstock.systems.security_assistant.drawing.schedule import (
@@ -74,12 +75,12 @@ class JudgeAgent(Protocol):
 
 
 class ContextReader:
-    """Facts and requirements by the form of their lines."""
+    """Facts and requirements in headings, paragraphs, lists and tables."""
 
     name = "context"
 
     def context(self, text: str) -> Answer[Context]:
-        return Answer(read_context(text))
+        return Answer(context_of(text))
 
 
 class ComponentCounter:

@@ -38,9 +38,19 @@ def read_pages(data: bytes, most_pieces: int) -> list[dict[str, Any]]:
 
 def render_page(data: bytes, number: int, dpi: float, most_pixels: int) -> tuple[int, int, bytes]:
     """Width, height and the grey pixels of a page, which is counted from 0."""
-    head, _, pixels = _run(data, "render", str(number), str(dpi), str(most_pixels)).partition(b"\n")
-    width, height = (int(one) for one in head.split())
+    width, height, _, pixels = _rendered(data, number, dpi, most_pixels, 0)
     return width, height, pixels
+
+
+def render_colours(data: bytes, number: int, dpi: float, longest_side: int) -> tuple[int, int, int, bytes]:
+    """Width, height, channels (1: grey, 3 or 4: red, green, blue first) and the pixels of a page, counted from 0."""
+    return _rendered(data, number, dpi, longest_side * longest_side, longest_side)
+
+
+def _rendered(data: bytes, number: int, dpi: float, most_pixels: int, side: int) -> tuple[int, int, int, bytes]:
+    head, _, pixels = _run(data, "render", str(number), str(dpi), str(most_pixels), str(side)).partition(b"\n")
+    width, height, channels = (int(one) for one in head.split())
+    return width, height, channels, pixels
 
 
 def _run(data: bytes, *arguments: str) -> bytes:

@@ -206,16 +206,19 @@ def read(data: bytes, most: int) -> list[dict[str, Any]]:
     return pages
 
 
-def render(data: bytes, number: int, dpi: float, most_pixels: int) -> bytes:
+def render(data: bytes, number: int, dpi: float, most_pixels: int, longest_side: int) -> bytes:
+    """Grey, or in colours where the longest side is given."""
     import pypdfium2
 
     page = pypdfium2.PdfDocument(data)[number]
     width, height = page.get_size()
     scale = min(dpi / 72, math.sqrt(most_pixels / max(1.0, width * height)))
-    bitmap = page.render(scale=scale, grayscale=True)
-    pixels = bytes(bitmap.buffer)
-    rows = (pixels[at * bitmap.stride : at * bitmap.stride + bitmap.width] for at in range(bitmap.height))
-    return f"{bitmap.width} {bitmap.height}\n".encode() + b"".join(rows)
+    if longest_side:
+        scale = min(scale, longest_side / max(width, height, 1.0))
+    bitmap = page.render(scale=scale, grayscale=not longest_side, rev_byteorder=bool(longest_side))
+    pixels, long = bytes(bitmap.buffer), bitmap.width * bitmap.n_channels
+    rows = (pixels[at * bitmap.stride : at * bitmap.stride + long] for at in range(bitmap.height))
+    return f"{bitmap.width} {bitmap.height} {bitmap.n_channels}\n".encode() + b"".join(rows)
 
 
 def main(arguments: list[str]) -> int:
@@ -226,8 +229,8 @@ def main(arguments: list[str]) -> int:
         if mode == "read":
             sys.stdout.buffer.write(json.dumps(read(data, int(numbers[0]))).encode())
         else:
-            number, dpi, most = numbers
-            sys.stdout.buffer.write(render(data, int(number), float(dpi), int(most)))
+            number, dpi, most, side = numbers
+            sys.stdout.buffer.write(render(data, int(number), float(dpi), int(most), int(side)))
     except TooManyPieces:
         return TOO_MANY_PIECES
     return 0

@@ -46,6 +46,11 @@ _AROUND: Final = 2.3
 """Half of the square that is read again, in heights of the code's letters: what is right above and below it."""
 _DOUBTFUL: Final = 0.92
 _CODE: Final = re.compile(r"[A-Z#]{1,6}")
+_LEVEL: Final = 20.0
+"""Degrees: text that is turned by less is not upside down."""
+_CLEAR: Final = 0.1
+_AMBIGUOUS: Final = re.compile(r"[0168 9IOXHNSZo|l.-]{1,4}")
+"""What can be read from both ends."""
 _DASHES: Final = re.compile("[‐‑‒–—―一－]")
 
 
@@ -84,10 +89,35 @@ def _engine() -> Any:
         params={
             "Global.log_level": "critical",
             "Global.text_score": _LEAST_CONFIDENCE,
+            "Global.use_cls": False,
             "EngineConfig.onnxruntime.intra_op_num_threads": 1,
             "EngineConfig.onnxruntime.inter_op_num_threads": 1,
         }
     )
+
+
+@lru_cache(maxsize=1)
+def _line_reader() -> Any:
+    """Reads a picture of one line. An engine of its own: an engine keeps the options of its last call."""
+    from rapidocr import RapidOCR
+
+    return RapidOCR(
+        params={
+            "Global.log_level": "critical",
+            "Global.text_score": 0.0,
+            "Global.use_det": False,
+            "Global.use_cls": False,
+            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+        }
+    )
+
+
+def _read_line(line: Any) -> tuple[str, float]:
+    import numpy as np
+
+    answer = _line_reader()(np.repeat(line[:, :, None], 3, axis=2))
+    return (_clean(answer.txts[0]), float(answer.scores[0])) if answer.txts else ("", 0.0)
 
 
 def _boxes(picture: Any) -> Iterator[TextRun]:
@@ -108,10 +138,70 @@ def _recognised(tile: Any, left: int = 0, top: int = 0) -> Iterator[TextRun]:
     answer = _engine()(np.repeat(tile[:, :, None], 3, axis=2))
     if answer.boxes is None:
         return
+    pairs = []
     for box, text, score in zip(answer.boxes, answer.txts, answer.scores, strict=True):
         run = _run(box, text, float(score), left, top)
-        if run is not None:
+        if run is None:
+            continue
+        pairs.append((run, None if _is_level(run) else _other_way(tile, run, left, top)))
+    yield from _directed(pairs)
+
+
+def _is_level(run: TextRun) -> bool:
+    return abs((run.angle + 180) % 360 - 180) < _LEVEL
+
+
+def _other_way(tile: Any, run: TextRun, left: int, top: int) -> TextRun:
+    """The same place, read from its other end."""
+    angle = (run.angle + 180) % 360
+    text, score = _read_line(_cut(tile, replace(run, x=run.x - left, y=run.y - top, angle=angle)))
+    return replace(run, text=text, confidence=min(score, _MOST_SURE), angle=angle)
+
+
+def _cut(picture: Any, run: TextRun) -> Any:
+    """The part of the picture that a run stands in, set upright."""
+    import cv2
+    import numpy as np
+
+    wide, high = max(4, round(run.length)), max(4, round(run.size / 0.9))
+    cos, sin = math.cos(math.radians(run.angle)), math.sin(math.radians(run.angle))
+    move = np.array(
+        [
+            [cos, sin, run.x - (wide * cos + high * sin) / 2],
+            [-sin, cos, run.y - (-wide * sin + high * cos) / 2],
+        ]
+    )
+    return cv2.warpAffine(
+        picture, move, (wide, high), flags=cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP, borderMode=cv2.BORDER_REPLICATE
+    )
+
+
+def _directed(pairs: list[tuple[TextRun, TextRun | None]]) -> Iterator[TextRun]:
+    """Of each two readings the better; where that is not clear, the one that goes as the nearest clear one does."""
+    clear: list[TextRun] = []
+    open_pairs: list[tuple[TextRun, TextRun]] = []
+    for run, other in pairs:
+        if other is None:
             yield run
+            continue
+        best = max(run, other, key=lambda one: one.confidence)
+        if abs(run.confidence - other.confidence) > _CLEAR and not _AMBIGUOUS.fullmatch(best.text):
+            clear.append(best)
+            yield best
+        else:
+            open_pairs.append((run, other))
+    for pair in open_pairs:
+        run = pair[0]
+        along = [one for one in clear if abs((one.angle - run.angle + 90) % 180 - 90) < _LEVEL]
+        near = min(along, key=lambda one: math.hypot(one.x - run.x, one.y - run.y), default=None)
+        if near is not None and math.hypot(near.x - run.x, near.y - run.y) < 12 * run.size:
+            best = max(pair, key=lambda one: math.cos(math.radians(one.angle - near.angle)))
+        elif abs(pair[0].confidence - pair[1].confidence) > _CLEAR:
+            best = max(pair, key=lambda one: one.confidence)
+        else:
+            best = max(pair, key=lambda one: math.cos(math.radians(one.angle - 45)))  # as people write on walls
+        if best.text and best.confidence >= _LEAST_CONFIDENCE:
+            yield best
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +299,12 @@ def _tiles(length: int) -> list[int]:
     return list(range(0, max(1, length - _OVERLAP), step))
 
 
+def _clean(text: str) -> str:
+    return _DASHES.sub("-", text).replace("：", ":").strip()
+
+
 def _run(box: Any, text: str, score: float, left: int, top: int) -> TextRun | None:
-    clean = _DASHES.sub("-", text).replace("：", ":").strip()
+    clean = _clean(text)
     if not clean:
         return None
     (x0, y0), (x1, y1), _, (x3, y3) = ((float(x) + left, float(y) + top) for x, y in box)
@@ -218,7 +312,7 @@ def _run(box: Any, text: str, score: float, left: int, top: int) -> TextRun | No
     middle = sum(float(x) for x, _ in box) / 4 + left, sum(float(y) for _, y in box) / 4 + top
     angle = -math.degrees(math.atan2(y1 - y0, x1 - x0))
     if high > 1.5 * wide and len(clean) > 1:  # turned by a quarter: the recognition has turned it to read it
-        wide, high, angle = high, wide, angle + 90
+        wide, high, angle = high, wide, angle + 270
     return TextRun(clean, *middle, wide, high * 0.9, angle % 360, min(score, _MOST_SURE))
 
 

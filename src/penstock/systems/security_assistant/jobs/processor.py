@@ -38,8 +38,7 @@ from penstock.leases import (
 )
 from penstock.optimistic import Conflict
 from penstock.retry import Failure, RetryPolicy
-from penstock.systems.security_assistant.context_document.requirements import ready_agents
-from penstock.systems.security_assistant.drawing.agents import Agents
+from penstock.systems.security_assistant.drawing.agents import Agents, default_agents
 from penstock.systems.security_assistant.jobs import transitions
 from penstock.systems.security_assistant.jobs.job import Checkpoint, DrawingJob, Event, new_event
 from penstock.systems.security_assistant.jobs.stages import Materials, Outcome, Stage, remaining, stages_of
@@ -76,7 +75,7 @@ class Processor:
         if not 0 <= safety_margin_seconds <= time_limit_seconds:
             raise ValueError("safety_margin_seconds is 0 to time_limit_seconds")
         self.storage = storage
-        self.agents = agents or ready_agents()
+        self.agents = agents or default_agents()
         self.owner = owner or new_owner()
         self._lease_seconds = checked_seconds(lease_seconds)
         self._budget_seconds = time_limit_seconds - safety_margin_seconds

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from penstock.systems.security_assistant.context_document.requirements import ready_agents
-from penstock.systems.security_assistant.drawing.agents import Agents, Answer, JudgeAgent, NothingFound
+from penstock.systems.security_assistant.drawing.agents import Agents, Answer, JudgeAgent, NothingFound, default_agents
 from penstock.systems.security_assistant.drawing.components import Component, Components, type_of
 from penstock.systems.security_assistant.drawing.context import Context
 from penstock.systems.security_assistant.drawing.pdf import Drawing
@@ -191,7 +190,7 @@ def model_agents(
     if unknown:
         raise BadModelSettings(f"A model has no stage {unknown[0]!r}: it has {', '.join(MODEL_STAGES)}.")
     endpoint = ModelEndpoint(settings, budget)
-    agents = others or ready_agents()
+    agents = others or default_agents()
     if "context" in stages:
         agents = replace(agents, context=ModelContextReader(endpoint))
     if "components" in stages:

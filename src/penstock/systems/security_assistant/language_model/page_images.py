@@ -1,53 +1,42 @@
-"""Pages of a PDF as PNG pictures, for models that see."""
+"""Pages of a PDF as PNG pictures, for models that see: drawn by PDFium in its own bounded process."""
 
 from __future__ import annotations
 
 import base64
 import struct
-import threading
 import zlib
 from typing import Any, Final
 
-from penstock.extras import extra
 from penstock.systems.security_assistant.drawing.pdf import BrokenDrawing
+from penstock.systems.security_assistant.drawing.pdfium import PdfiumError, render_colours
 
 LONGEST_SIDE: Final = 2_048
 """Pixels: endpoints make larger pictures smaller themselves, and every pixel is sent."""
-_MOST_SCALE: Final = 4.0
-"""288 dpi: a small page is not blown up for nothing."""
-_LOCK: Final = threading.Lock()
-"""PDFium is not made for several threads."""
+_MOST_DPI: Final = 288
+"""A small page is not blown up for nothing."""
 
 
 def page_image(pdf: bytes, number: int, *, longest_side: int = LONGEST_SIDE) -> bytes:
-    """Page `number` (from 1) as a PNG. Raises BrokenDrawing for what PDFium cannot read."""
-    with extra("models", "Showing pages to a model"):
-        import pypdfium2
-
-    with _LOCK:
-        try:
-            document = pypdfium2.PdfDocument(pdf)
-            try:
-                page = document[number - 1]
-                scale = min(_MOST_SCALE, longest_side / max(*page.get_size(), 1.0))
-                bitmap = page.render(scale=scale, rev_byteorder=True)
-                return _png(bitmap.width, bitmap.height, bitmap.stride, bitmap.n_channels, bytes(bitmap.buffer))
-            finally:
-                document.close()
-        except (pypdfium2.PdfiumError, IndexError, ValueError) as error:
-            raise BrokenDrawing(
-                f"Page {number} cannot be shown to the model ({type(error).__name__}). Export the drawing again, or "
-                "give --no-model-images."
-            ) from error
+    """Page `number` (from 1) as a PNG. Raises BrokenDrawing for what PDFium cannot read within its bounds."""
+    try:
+        if number < 1:
+            raise PdfiumError("pages are counted from 1")
+        return _png(*render_colours(pdf, number - 1, _MOST_DPI, longest_side))
+    except PdfiumError as error:
+        raise BrokenDrawing(
+            f"Page {number} cannot be shown to the model ({error}). Export the drawing again, or give "
+            "--no-model-images."
+        ) from error
 
 
 def data_url(png: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
-def _png(width: int, height: int, stride: int, channels: int, pixels: bytes) -> bytes:
+def _png(width: int, height: int, channels: int, pixels: bytes) -> bytes:
     """A PNG of 8-bit RGB: a fourth channel is left out, as it holds nothing on a white page."""
-    lines = (pixels[at * stride : at * stride + width * channels] for at in range(height))
+    stride = width * channels
+    lines = (pixels[at * stride : (at + 1) * stride] for at in range(height))
     if channels == 4:
         lines = (_without_fourth(line) for line in lines)
     kind = 0 if channels == 1 else 2

@@ -15,8 +15,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Annotated, Any, Final
 
 from penstock.extras import extra
-from penstock.systems.construction_expenses.receiver import BODY_BYTES, Receiver
-from penstock.systems.construction_expenses.webhook import BadWebhook, WebhookDiffers
+from penstock.systems.construction_expenses.webhooks.receiver import BODY_BYTES, Receiver
+from penstock.systems.construction_expenses.webhooks.webhook import BadWebhook, WebhookDiffers
 from penstock.webhooks import BadSignature
 
 with extra("web", "The receiver of webhooks"):

@@ -22,7 +22,7 @@ import orjson
 
 from penstock.client.items.values import Item
 from penstock.systems.construction_expenses.books import AlreadyThere, Books
-from penstock.systems.construction_expenses.expense_file import Expense
+from penstock.systems.construction_expenses.expenses.expense_file import Expense
 
 _DIGEST_CHARACTERS: Final = 16
 _SLUG_CHARACTERS: Final = 60

@@ -30,9 +30,9 @@ from penstock.errors import DynamoDBError, PenstockError, error_of
 from penstock.leases import DEFAULT_LEASE_SECONDS, HeldLease, LeaseLost, LeaseRenewer, new_owner
 from penstock.optimistic import Conflict
 from penstock.retry import Failure, message_of
-from penstock.systems.construction_expenses import webhook_record
 from penstock.systems.construction_expenses.books import Books, DeadLetters, NotThere
-from penstock.systems.construction_expenses.webhook import Webhook
+from penstock.systems.construction_expenses.webhooks import webhook_record
+from penstock.systems.construction_expenses.webhooks.webhook import Webhook
 
 Handler = Callable[[Webhook, Books], Iterable[Action] | None]
 """Reads what it needs, and gives back what is to be written. Raises for what it cannot do."""

@@ -24,7 +24,6 @@ from penstock.client.items.values import Item
 from penstock.client.tables.transactions import Action
 from penstock.clock import utc_text
 from penstock.systems.construction_expenses.books import Books, Collection
-from penstock.systems.construction_expenses.intake import Transient
 from penstock.systems.construction_expenses.money import (
     BadAmount,
     currency_of,
@@ -32,14 +31,21 @@ from penstock.systems.construction_expenses.money import (
     minor_units,
     whole_units,
 )
-from penstock.systems.construction_expenses.subscriptions import (
+from penstock.systems.construction_expenses.webhooks.intake import Transient
+from penstock.systems.construction_expenses.webhooks.subscriptions import (
     Subscription,
     current_of,
     merged,
     subscriptions_form,
     subscriptions_in,
 )
-from penstock.systems.construction_expenses.webhook import NAME_BYTES, BadWebhook, Webhook, first_text, moment_text
+from penstock.systems.construction_expenses.webhooks.webhook import (
+    NAME_BYTES,
+    BadWebhook,
+    Webhook,
+    first_text,
+    moment_text,
+)
 
 
 class CompanyUnknown(Transient):

@@ -1,9 +1,14 @@
-"""Webhooks as jobs, for `penstock jobs list` and the dashboard."""
+"""Webhooks as jobs, for `penstock jobs list` and the dashboard.
+
+A webhook that the receiver took is in two tables: its record, and the job that handles it (receiver.py). The record is
+what is listed. Its job is listed only when it has failed, which the record does not say.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from penstock.client.database import Database
 from penstock.client.items.values import Item
@@ -15,13 +20,19 @@ from penstock.jobs.sources import (
     JobQuery,
     JobSource,
     ReadOnlySource,
+    StoreSource,
     TableDescription,
     error_of,
+    job_store_source,
     newest_jobs,
     scan_items,
     time_of,
 )
-from penstock.systems.construction_expenses.webhook_record import MAX_RETRIES
+from penstock.systems.construction_expenses.webhooks.webhook_record import MAX_RETRIES
+
+WEBHOOKS_TABLE: Final = "paddle-webhooks"
+WORK_SUFFIX: Final = "-work"
+"""What the receiver's table of jobs has after the webhooks' own name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +103,21 @@ def webhook_source(db: Database, table: TableDescription, files: Files | None) -
     if table.keys != ("webhookId",) or "ProcessedAtIndex" not in table.indexes:
         return None
     return WebhookSource(db, table.name)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookWork(StoreSource):
+    """The jobs that handle webhooks."""
+
+    def find(self, query: JobQuery, notes: list[str]) -> Sequence[Job]:
+        if query.state not in (None, State.FAILED):
+            return ()
+        # No super(): a dataclass with slots is made anew, and the method's class is the first one.
+        return StoreSource.find(self, replace(query, state=State.FAILED), notes)
+
+
+def webhook_work_source(db: Database, table: TableDescription, files: Files | None) -> JobSource | None:
+    if not table.name.endswith(WORK_SUFFIX) or WEBHOOKS_TABLE not in table.name:
+        return None
+    found = job_store_source(db, table, files)
+    return WebhookWork(found.store, "construction-expenses") if isinstance(found, StoreSource) else None

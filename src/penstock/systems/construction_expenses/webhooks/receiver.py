@@ -24,12 +24,12 @@ from penstock.jobs.model.job import RetryIn
 from penstock.jobs.tasks import Task
 from penstock.jobs.worker.worker import Worker
 from penstock.retry import RetryPolicy
-from penstock.systems.construction_expenses import signatures, webhook_record
 from penstock.systems.construction_expenses.books import DAY_SECONDS, Books
-from penstock.systems.construction_expenses.intake import Handler, Intake
-from penstock.systems.construction_expenses.paddle import handle
-from penstock.systems.construction_expenses.signatures import SIGNATURE_FIELD, TOLERANCE_SECONDS, PaddleKeys
-from penstock.systems.construction_expenses.webhook import BadWebhook, Webhook, webhook_of
+from penstock.systems.construction_expenses.webhooks import signatures, webhook_record
+from penstock.systems.construction_expenses.webhooks.intake import Handler, Intake
+from penstock.systems.construction_expenses.webhooks.paddle import handle
+from penstock.systems.construction_expenses.webhooks.signatures import SIGNATURE_FIELD, TOLERANCE_SECONDS, PaddleKeys
+from penstock.systems.construction_expenses.webhooks.webhook import BadWebhook, Webhook, webhook_of
 from penstock.webhooks import BadSignature
 
 BODY_BYTES: Final = 128 * 1024

@@ -29,7 +29,7 @@ from penstock.clock import utc_text
 from penstock.jobs.model.state import State, target
 from penstock.leases import Lease, grant
 from penstock.retry import Backoff, Failure
-from penstock.systems.construction_expenses.webhook import Webhook, WebhookDiffers
+from penstock.systems.construction_expenses.webhooks.webhook import Webhook, WebhookDiffers
 
 BACKOFF: Final = Backoff(base_seconds=1.0, cap_seconds=16.0)
 """Without jitter: the seed waits for 1, 2, 4, 8 and 16 seconds."""

@@ -23,7 +23,7 @@ from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.systems.construction_expenses.books import Books
 from penstock.systems.construction_expenses.commands import Place, show_page, with_place
-from penstock.systems.construction_expenses.expense_file import (
+from penstock.systems.construction_expenses.expenses.expense_file import (
     FIELDS,
     BadExpenseFile,
     ExpenseFile,
@@ -33,7 +33,7 @@ from penstock.systems.construction_expenses.expense_file import (
     parse_date,
     read_expenses,
 )
-from penstock.systems.construction_expenses.expenses import (
+from penstock.systems.construction_expenses.expenses.expenses import (
     Imported,
     ImportPlan,
     Total,
