@@ -55,7 +55,8 @@ SYNONYMS = {"diff": ("plan", "verify", "diff-data"), "drift": ("plan", "verify")
 
 _HELP = """Tables as code: plan, apply, verify and export them.
 
-DEFINITIONS is module:attribute, a folder of exported JSON, or a system's name (construction-expenses).
+DEFINITIONS is module:attribute, a folder of exported JSON, a CloudFormation template, the output of
+`terraform show -json` or `aws dynamodb describe-table`, or a system's name (construction-expenses).
 
 \b
 Examples:
