@@ -35,6 +35,9 @@ _COMMANDS: dict[str, Needs] = {
     "plan": _LOOK,
     "verify": _LOOK | _LIST,
     "export": _LOOK | _LIST,
+    "import": _LOOK
+    | _LIST
+    | _table("DescribeContributorInsights", "DescribeKinesisStreamingDestination", "GetResourcePolicy"),
     "apply": _MAKE,
     "add-index": _table("DescribeTable", "UpdateTable", "Scan"),
     "change-index": _table("DescribeTable", "UpdateTable", "Scan"),

@@ -6,7 +6,7 @@ indexes.py   add-index, change-index
 data.py      dump, load, diff-data, backup, restore
 rekey.py     rekey
 migrate.py   migrate: new, plan, up, down, status, verify
-formats.py   export, cloudformation, terraform, policy
+formats.py   import, export, cloudformation, terraform, policy
 
 `tables_group` makes the group. A system mounts the same commands with defaults of its own.
 """
@@ -43,6 +43,7 @@ COMMANDS = {
     "diff-data": (f"{_HERE}.data:diff_data", "Compare the items of two tables."),
     "backup": (f"{_HERE}.data:backup", "Make a DynamoDB backup of one table, and wait until it can be used."),
     "restore": (f"{_HERE}.data:restore", "Restore a table with all its settings, and verify it."),
+    "import": (f"{_HERE}.formats:import_tables", "Read live tables into definitions, to adopt them."),
     "export": (f"{_HERE}.formats:export", "Write the definitions of live tables to a folder."),
     "cloudformation": (f"{_HERE}.formats:cloudformation", "Write the tables as a CloudFormation template."),
     "terraform": (f"{_HERE}.formats:terraform", "Write the tables as Terraform resources."),
@@ -51,13 +52,14 @@ COMMANDS = {
 SECTIONS = {
     "Definitions": ("plan", "apply", "verify", "doctor", "destroy", "add-index", "change-index", "rekey"),
     "Items": ("migrate", "dump", "load", "diff-data", "backup", "restore"),
-    "Formats": ("export", "cloudformation", "terraform", "policy"),
+    "Formats": ("import", "export", "cloudformation", "terraform", "policy"),
 }
 SYNONYMS = {"diff": ("plan", "verify", "diff-data"), "drift": ("plan", "verify")}
 
 _HELP = """Tables as code: plan, apply, verify and export them.
 
-DEFINITIONS is module:attribute, a folder of exported JSON, or a system's name (construction-expenses).
+DEFINITIONS is module:attribute, a folder of exported JSON, a CloudFormation template, the output of
+`terraform show -json` or `aws dynamodb describe-table`, or a system's name (construction-expenses).
 
 \b
 Examples:

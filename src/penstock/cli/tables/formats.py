@@ -1,8 +1,9 @@
-"""Definitions in other formats: export, cloudformation, terraform and policy."""
+"""Definitions in other formats: import, export, cloudformation, terraform and policy."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import click
@@ -20,6 +21,7 @@ from penstock.cli.tables.options import (
     naming_options,
     only_option,
     optional_definitions_argument,
+    parse_texts,
     tables_options,
 )
 from penstock.cli.tables.schema import failure_json, show_failures
@@ -28,9 +30,122 @@ from penstock.tables.formats import cloudformation as cloudformation_format
 from penstock.tables.formats import terraform as terraform_format
 from penstock.tables.formats.export import DEFAULT_FOLDER, ExportReport
 from penstock.tables.formats.export import export as export_tables
+from penstock.tables.formats.import_tables import (
+    DEFAULT_OUT,
+    Format,
+    Imported,
+    check_selection,
+    files_of,
+    read_tables,
+    text_of,
+    write_files,
+)
 from penstock.tables.iam_policy import COMMANDS, policy_text
 from penstock.tables.iam_policy import policy as policy_document
 from penstock.tables.plan.changes import count
+
+
+@groups.command("import", exit_codes={FAILED: "a table is missing or could not be read"})
+@db_option()
+@click.argument("names", nargs=-1, metavar="[TABLE]...")
+@click.option("--all", "every", is_flag=True, help="Every table.")
+@click.option("--prefix", default="", metavar="TEXT", help="Every table whose name begins with this.")
+@click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="Only tables that have this tag; repeatable.")
+@click.option(
+    "--as", "kind", type=click.Choice(tuple(DEFAULT_OUT)), default="python", show_default=True, help="The format."
+)
+@click.option("--out", metavar="PATH", help="The file, or for json the folder; - prints it. [tables.py, schemas, …]")
+@click.option("--warm", is_flag=True, help="With warm throughput, which grows by itself.")
+@click.option("--force", is_flag=True, help="Overwrite files that exist.")
+@json_option
+def import_tables(
+    target: str,
+    names: tuple[str, ...],
+    every: bool,
+    prefix: str,
+    tags: tuple[str, ...],
+    kind: Format,
+    out: str | None,
+    warm: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Read live tables into definitions: as Python, JSON, CloudFormation, or Terraform with import blocks.
+
+    \b
+    Examples:
+      penstock tables import --all --db aws://us-east-1
+      penstock tables import --prefix shop- --tag Team=blue --as terraform --db aws://us-east-1
+      penstock tables import jobs orders --as json --out schemas --db http://127.0.0.1:8000
+
+    Nothing in the database changes. A plan of what was imported says "Nothing to do". What Penstock does not manage
+    (replicas, Kinesis destinations, Contributor Insights, resource policies) is listed as not compared.
+    """
+    if not (names or every or prefix or tags):
+        raise click.UsageError("Which tables? Name them, or give --prefix, --tag or --all.")
+    wanted = parse_texts("--tag", tags)
+    policy = shlex.join(["penstock", "tables", "policy", "--for", "import", *_name_words(names or (f"{prefix}*",))])
+    with open_database(target) as db:
+        found = read_tables(db, names, prefix=prefix, tags=wanted, warm=warm, policy=policy)
+    check_selection(found, [f"--db {target}", *names, *([f"--prefix {prefix}"] if prefix else []), *tags])
+    if out == "-":
+        click.echo(text_of(found, kind), nl=False)
+        _show_import(found, "")
+    elif found.tables:
+        path = Path(out or DEFAULT_OUT[kind])
+        files = files_of(found, kind, path)
+        write_files(files, force=force)
+        step = _next_step(kind, path, target)
+        if as_json:
+            print_json(_import_form(found, list(files), step))
+        else:
+            _show_import(found, step, list(files))
+    else:
+        _show_import(found, "")
+    if found.failures or found.missing:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _name_words(names: tuple[str, ...]) -> list[str]:
+    return [word for name in names for word in ("--name", name)]
+
+
+def _next_step(kind: Format, path: Path, target: str) -> str:
+    """The complete command that continues."""
+    if kind == "terraform":
+        return f"{shlex.join(['cd', str(path.parent)])} && terraform init && terraform plan"
+    source = f"{path.stem}:all" if kind == "python" else str(path)
+    command = shlex.join(["penstock", "tables", "plan", source, "--db", target])
+    moved = kind == "python" and path.parent != Path()
+    return f"{shlex.join(['env', f'PYTHONPATH={path.parent}'])} {command}" if moved else command
+
+
+def _import_form(found: Imported, files: list[Path], step: str) -> dict[str, object]:
+    return {
+        "tables": [table.name for table in found.tables],
+        "written": [str(file) for file in files],
+        "not_compared": {name: list(several) for name, several in found.not_compared.items()},
+        "not_told": list(found.unsupported),
+        "missing": list(found.missing),
+        "failures": [failure_json(one) for one in found.failures],
+        "next": step,
+    }
+
+
+def _show_import(found: Imported, step: str, files: list[Path] | None = None) -> None:
+    """On standard error, but for what was written: the text may be on standard output."""
+    for file in files or ():
+        click.echo(f"  {file}")
+    for name, several in found.not_compared.items():
+        for one in several:
+            click.echo(f"Not compared: {name}: {one}", err=True)
+    if found.unsupported:
+        click.echo(f"Left out, because this endpoint does not tell: {', '.join(found.unsupported)}.", err=True)
+    for name in found.missing:
+        click.echo(f"missing {name}: there is no such table", err=True)
+    show_failures(found.failures)
+    if step:
+        click.echo(f"Imported {count(len(found.tables), 'table')}. To compare them with the database:\n  {step}")
 
 
 @groups.command("export", exit_codes={FAILED: "a table is missing or could not be read"})

@@ -70,6 +70,11 @@ only_option = click.option(
     help="Only this table, by suffix or full name; repeatable.",
 )  # fmt: skip
 
+parameter_option = click.option(
+    "--parameter", "parameters", multiple=True, metavar="NAME=VALUE",
+    help="A parameter of a CloudFormation template, or a value that only its stack knows; repeatable.",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeOptions:
@@ -115,26 +120,53 @@ def naming_of(prefix: str | None, env: str | None) -> Naming:
 
 
 def load_tables(
-    definitions: str, *, env: str | None, prefix: str | None, layout: str = "safe", only: tuple[str, ...] = ()
+    definitions: str,
+    *,
+    env: str | None,
+    prefix: str | None,
+    layout: str = "safe",
+    only: tuple[str, ...] = (),
+    parameters: tuple[str, ...] = (),
 ) -> NamedTables:
-    """Loads DEFINITIONS; raises if a name cannot be."""
-    loaded = load(definitions, system_tables(), layout=layout, variables=os.environ)
+    """Loads DEFINITIONS; raises if a name cannot be. What they say that is not managed is told on standard error."""
+    values = parse_texts("--parameter", parameters)
+    loaded = load(definitions, system_tables(), layout=layout, variables=os.environ, parameters=values)
+    for one in loaded.not_compared:
+        click.echo(f"Not compared: {one}", err=True)
     naming = naming_of(loaded.prefix if prefix is None else prefix, env)
     tables = _select_tables(loaded, naming, only)
     check_names(tables, naming)
     return NamedTables(loaded.source, tables, naming)
 
 
+def parse_texts(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    """`NAME=VALUE`, several of them, each value as it is written."""
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{option} is NAME=VALUE; not {text!r}.")
+        pairs[name] = value
+    return pairs
+
+
 def tables_options(function: Callable[..., None]) -> Callable[..., None]:
-    """DEFINITIONS, --env, --prefix, --layout and --table, given to the command as `named`."""
+    """DEFINITIONS, --env, --prefix, --layout, --table and --parameter, given to the command as `named`."""
 
     @wraps(function)
     def with_tables(
-        definitions: str, env: str | None, prefix: str | None, layout: str, only: tuple[str, ...], **rest: Any
+        definitions: str,
+        env: str | None,
+        prefix: str | None,
+        layout: str,
+        only: tuple[str, ...],
+        parameters: tuple[str, ...],
+        **rest: Any,
     ) -> None:
-        function(named=load_tables(definitions, env=env, prefix=prefix, layout=layout, only=only), **rest)
+        named = load_tables(definitions, env=env, prefix=prefix, layout=layout, only=only, parameters=parameters)
+        function(named=named, **rest)
 
-    return definitions_argument(naming_options(only_option(with_tables)))
+    return definitions_argument(naming_options(only_option(parameter_option(with_tables))))
 
 
 def _select_tables(loaded: Definitions, naming: Naming, only: tuple[str, ...]) -> tuple[Table, ...]:

@@ -4,5 +4,6 @@ definition.py   Table, Index and Naming (prefix, environment, suffix)
 problems.py     what is wrong with a definition
 aws_shapes.py   a definition as AWS's JSON, and back
 export_file.py  a definition as a file, in DescribeTable's shape
-sources.py      where a command's DEFINITIONS come from: a module, a folder, a system
+readers/        definitions in files of other tools: CloudFormation, Terraform
+sources.py      where a command's DEFINITIONS come from: a module, a folder, a file, a system
 """

@@ -1,4 +1,4 @@
-"""DEFINITIONS, as a command is given them, to tables: a system's name, a folder of exports, or `module:attribute`."""
+"""DEFINITIONS, as a command is given them, to tables: a system's name, a folder, a file, or `module:attribute`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from penstock.errors import PenstockError
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.export_file import ExportError, read_export
 from penstock.tables.definitions.problems import DefinitionError, Problem
+from penstock.tables.definitions.readers.definition_file import is_definition_file, read_definition_file
 from penstock.tables.definitions.system_tables import SystemTables
 from penstock.user_modules import import_user_module
 
@@ -25,6 +26,8 @@ class Definitions:
     source: str
     tables: tuple[Table, ...]
     prefix: str = ""
+    not_compared: tuple[str, ...] = ()
+    """What the source says of its tables that Penstock does not manage."""
 
 
 class LoadingError(PenstockError):
@@ -46,9 +49,10 @@ def load(
     *,
     layout: str = "safe",
     variables: Mapping[str, str] | None = None,
+    parameters: Mapping[str, str] | None = None,
 ) -> Definitions:
     """The tables that DEFINITIONS names. `layout` is for systems that have a compat one, `variables` is the
-    environment, which may name a system's tables otherwise.
+    environment, which may name a system's tables otherwise, `parameters` are those of a CloudFormation template.
 
     Raises LoadingError, ExportError or DefinitionError; a folder's problems are told all at once.
     """
@@ -60,13 +64,17 @@ def load(
         return Definitions(given, tables, system.prefix)
     if given and Path(given).is_dir():
         return Definitions(given, read_folder(Path(given)))
+    if given and is_definition_file(given):
+        found = read_definition_file(Path(given), parameters)
+        check_unique_names(found.tables)
+        return Definitions(given, found.tables, not_compared=found.not_compared)
     module, colon, attribute = given.partition(":")
     if colon and module and attribute:
         return Definitions(given, _tables_of(given, named_object(given, module, attribute), layout))
     raise LoadingError(
         given,
         "it is no system, no folder that exists, and no module:attribute",
-        f"Give one of {', '.join(sorted(systems))}, a folder of exported JSON, or for example mytables:all",
+        f"Give one of {', '.join(sorted(systems))}, a folder of exported JSON, a template, or for example mytables:all",
     )
 
 

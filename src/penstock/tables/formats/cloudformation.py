@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from penstock.tables.definitions import aws_shapes
-from penstock.tables.definitions.definition import PITR_DAYS, Naming, Table
+from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.definitions.export_file import ExportError
-from penstock.tables.definitions.problems import check
+from penstock.tables.definitions.readers import cloudformation as reader
+from penstock.tables.definitions.readers import documents
 
-TYPE = "AWS::DynamoDB::Table"
+TYPE = reader.TABLE
 
 Json = dict[str, Any]
 
@@ -74,56 +75,11 @@ def logical_id(name: str, taken: Iterable[str] = ()) -> str:
 
 
 def read_template(text: str, file: str = "template.json") -> tuple[Table, ...]:
-    """The tables that a JSON template declares, under the names that it gives them. No parameters, no functions.
+    """The tables that a JSON template declares, under the names that it gives them.
 
     Raises ExportError for what is no such template.
     """
-    try:
-        document = json.loads(text)
-        resources = document["Resources"].values()
-        found = [_read(one["Properties"]) for one in resources if one["Type"] == TYPE]
-    except json.JSONDecodeError as error:
-        raise ExportError(file, f"broken JSON: {error.msg}", line=error.lineno, column=error.colno) from None
-    except RecursionError:
-        raise ExportError(file, "it is no template of tables: it is nested too deep") from None
-    except (KeyError, TypeError, AttributeError, ValueError) as error:  # a number of thousands of digits, too
-        raise ExportError(file, f"it is no template of tables ({error!r})") from error
-    try:
-        for table in found:
-            check(table)
-    except UnicodeEncodeError:
-        raise ExportError(file, "it has half of a surrogate pair, which is no text") from None
-    return tuple(found)
-
-
-def _read(shape: Mapping[str, Any]) -> Table:
-    description = {
-        **shape,
-        "BillingModeSummary": {"BillingMode": shape.get("BillingMode", "PROVISIONED")},
-        "StreamSpecification": {
-            "StreamEnabled": "StreamSpecification" in shape,
-            **shape.get("StreamSpecification", {}),
-        },
-    }
-    table = aws_shapes.from_description(description, tags=shape.get("Tags"))
-    ttl = shape.get("TimeToLiveSpecification") or {}
-    return table.replace(
-        ttl=ttl.get("AttributeName") if ttl.get("Enabled") else None,
-        pitr=_read_recovery(shape.get("PointInTimeRecoverySpecification")),
-        table_class=shape.get("TableClass"),
-        deletion_protection=shape.get("DeletionProtectionEnabled"),
-        sse=_read_encryption(shape.get("SSESpecification")),
-    )
-
-
-def _read_recovery(shape: Mapping[str, Any] | None) -> int | None:
-    if shape is None:
-        return None
-    return int(shape.get("RecoveryPeriodInDays", PITR_DAYS)) if shape["PointInTimeRecoveryEnabled"] else 0
-
-
-def _read_encryption(shape: Mapping[str, Any] | None) -> bool | str | None:
-    if shape is None:
-        return None
-    key: bool | str = shape.get("KMSMasterKeyId", True)
-    return key if shape["SSEEnabled"] else False
+    document = documents.parse_json(text, file)
+    if not reader.is_template(document):
+        raise ExportError(file, "it is no template of tables: it has no Resources")
+    return reader.read_template(document, file).tables

@@ -271,9 +271,9 @@ MULTI_ATTRIBUTE_PROVIDER = ">= 6.37"
 """The provider knows index keys of several attributes since 6.29, and until 6.37 had mistakes in removing them."""
 
 
-def template_text(tables: Iterable[Table], naming: Naming) -> str:
+def template_text(tables: Iterable[Table], naming: Naming, *, imports: bool = False) -> str:
     """A Terraform file with these tables under their full names. `prevent_destroy` keeps a plan that would delete
-    data from being carried out.
+    data from being carried out. With `imports`, Terraform (1.5 or newer) takes over the tables that exist.
     """
     blocks: list[Block] = []
     labels: list[str] = []
@@ -283,6 +283,9 @@ def template_text(tables: Iterable[Table], naming: Naming) -> str:
     for table in several:
         labels.append(label(table.name, labels))
         blocks += _key_blocks(table, labels[-1])
+        if imports:
+            place = Reference(f"{RESOURCE}.{labels[-1]}")
+            blocks.append(Block("import", (), {"to": place, "id": naming.full_name(table.name)}))
         blocks.append(_resource(table, labels[-1], naming.full_name(table.name)))
     return render(Block(blocks=blocks))
 

@@ -1,0 +1,375 @@
+"""The tables of a CloudFormation template: AWS::DynamoDB::Table and AWS::DynamoDB::GlobalTable.
+
+1. Functions are resolved as CloudFormation does: Ref, Sub, Join, Select, Split, FindInMap, If, and conditions.
+2. A parameter has the value that the caller gives, else its default. What only a stack knows (the attribute of another
+   resource, an import, a generated name) can be given the same way, under the name that stands in the template.
+3. A value that cannot be resolved is an error that names its place; nothing is guessed.
+4. Only tables are resolved: functions in the rest of a template may be anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.tables.definitions import aws_shapes
+from penstock.tables.definitions.definition import PITR_DAYS, Table
+from penstock.tables.definitions.export_file import ExportError
+from penstock.tables.definitions.problems import check
+
+TABLE = "AWS::DynamoDB::Table"
+GLOBAL_TABLE = "AWS::DynamoDB::GlobalTable"
+DEEPEST = 100
+"""Levels of nested values that are resolved."""
+
+Json = dict[str, Any]
+
+
+class _Nothing:
+    """AWS::NoValue: the member is left out."""
+
+
+_NO_VALUE = _Nothing()
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Tables under their full names, and what the template says of them that is not compared."""
+
+    tables: tuple[Table, ...]
+    not_compared: tuple[str, ...] = ()
+
+
+def is_template(document: Any) -> bool:
+    return isinstance(document, dict) and isinstance(document.get("Resources"), dict)
+
+
+def read_template(document: Mapping[str, Any], file: str, parameters: Mapping[str, str] | None = None) -> Template:
+    """Raises ExportError for what is no template or cannot be resolved, DefinitionError for what is no table."""
+    given = parameters or {}
+    functions = _Functions(document, file, given)
+    tables, notes = [], []
+    for name, resource in document["Resources"].items():
+        place = f"Resources.{name}"
+        if name.startswith("Fn::ForEach"):
+            raise ExportError(file, f"{place}: loops are not read; give the processed template instead")
+        if not isinstance(resource, Mapping) or resource.get("Type") not in (TABLE, GLOBAL_TABLE):
+            continue
+        if "Condition" in resource and not functions.condition(str(resource["Condition"]), f"{place}.Condition"):
+            continue
+        shape = functions.resolve(resource.get("Properties") or {}, f"{place}.Properties")
+        if shape.get("TableName") is None:
+            shape["TableName"] = _generated_name(file, name, given)
+        shape, found = _merge_replica(shape, given) if resource["Type"] == GLOBAL_TABLE else (shape, [])
+        try:
+            table = table_of(shape)
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+            raise ExportError(file, f"{place}: {_reason(error)}") from error
+        _check(table, file)
+        tables.append(table)
+        notes += [f"{table.name}: {one}" for one in [*found, *_unmanaged(shape)]]
+    return Template(tuple(tables), tuple(notes))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"the member {error.args[0]} is missing"
+    return f"it is no table ({error})"
+
+
+def _check(table: Table, file: str) -> None:
+    try:
+        check(table)
+    except UnicodeEncodeError:
+        raise ExportError(file, "it has half of a surrogate pair, which is no text") from None
+
+
+def _generated_name(file: str, name: str, given: Mapping[str, str]) -> str:
+    if name in given:
+        return given[name]
+    reason = f"Resources.{name}.Properties has no TableName, so CloudFormation makes a name"
+    raise ExportError(file, f"{reason}; give the table's name with --parameter {name}=NAME")
+
+
+# ── a table ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def table_of(shape: Mapping[str, Any]) -> Table:
+    """The table that resolved Properties declare. Not checked."""
+    stream = shape.get("StreamSpecification")
+    description = {
+        **shape,
+        "BillingModeSummary": {"BillingMode": shape.get("BillingMode") or "PROVISIONED"},
+        "StreamSpecification": {"StreamEnabled": stream is not None, **(stream or {})},
+    }
+    table = aws_shapes.from_description(_with_numbers(description), tags=shape.get("Tags"))
+    ttl = shape.get("TimeToLiveSpecification") or {}
+    protection = shape.get("DeletionProtectionEnabled")
+    return table.replace(
+        ttl=ttl.get("AttributeName") if _is_true(ttl.get("Enabled")) else None,
+        pitr=_recovery(shape.get("PointInTimeRecoverySpecification")),
+        table_class=shape.get("TableClass"),
+        deletion_protection=None if protection is None else _is_true(protection),
+        sse=_encryption(shape.get("SSESpecification")),
+    )
+
+
+_NUMBERS = frozenset(
+    {
+        "MaxReadRequestUnits",
+        "MaxWriteRequestUnits",
+        "ReadCapacityUnits",
+        "ReadUnitsPerSecond",
+        "WriteCapacityUnits",
+        "WriteUnitsPerSecond",
+    }
+)
+
+
+def _with_numbers(value: Any, name: str = "") -> Any:
+    """Parameters are texts; CloudFormation makes numbers of them where a number belongs."""
+    if isinstance(value, Mapping):
+        return {member: _with_numbers(one, member) for member, one in value.items()}
+    if isinstance(value, list):
+        return [_with_numbers(one) for one in value]
+    return int(value) if name in _NUMBERS else value
+
+
+def _is_true(value: Any) -> bool:
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise ValueError(f"{value!r} is neither true nor false")
+
+
+def _recovery(shape: Mapping[str, Any] | None) -> int | None:
+    if shape is None:
+        return None
+    return int(shape.get("RecoveryPeriodInDays", PITR_DAYS)) if _is_true(shape["PointInTimeRecoveryEnabled"]) else 0
+
+
+def _encryption(shape: Mapping[str, Any] | None) -> bool | str | None:
+    if shape is None:
+        return None
+    key: bool | str = shape.get("KMSMasterKeyId", True)
+    return key if _is_true(shape["SSEEnabled"]) else False
+
+
+def _unmanaged(shape: Mapping[str, Any]) -> list[str]:
+    names = {
+        "ContributorInsightsSpecification": "Contributor Insights",
+        "ImportSourceSpecification": "an import from S3",
+        "KinesisStreamSpecification": "a Kinesis destination",
+        "ResourcePolicy": "a resource policy",
+    }
+    return [words for member, words in names.items() if shape.get(member)]
+
+
+# ── a global table ───────────────────────────────────────────────────────────────────────────────
+
+
+def _merge_replica(shape: Json, given: Mapping[str, str]) -> tuple[Json, list[str]]:
+    """The table as it is in one region: that of the parameter AWS::Region, else the first replica's."""
+    replicas = shape.get("Replicas") or []
+    region = given.get("AWS::Region")
+    chosen = next((one for one in replicas if one.get("Region") == region), replicas[0] if replicas else {})
+    merged = {member: value for member, value in shape.items() if member != "Replicas"}
+    settings = ("PointInTimeRecoverySpecification", "Tags", "TableClass", "DeletionProtectionEnabled")
+    others = ("ContributorInsightsSpecification", "KinesisStreamSpecification", "ResourcePolicy")
+    merged |= {member: chosen[member] for member in (*settings, *others) if member in chosen}
+    if (chosen.get("SSESpecification") or {}).get("KMSMasterKeyId"):
+        key = chosen["SSESpecification"]["KMSMasterKeyId"]
+        merged["SSESpecification"] = {**(merged.get("SSESpecification") or {}), "KMSMasterKeyId": key}
+    if len(replicas) > 1:
+        # Replication reads the stream: DynamoDB switches it on.
+        merged.setdefault("StreamSpecification", {"StreamViewType": "NEW_AND_OLD_IMAGES"})
+    _merge_capacity(merged, chosen)
+    names = ", ".join(str(one.get("Region")) for one in replicas)
+    return merged, [f"replicas in {names}"] if len(replicas) > 1 else []
+
+
+def _merge_capacity(merged: Json, replica: Mapping[str, Any]) -> None:
+    """Provisioned global tables are scaled by the service: the least capacity is the one that is declared."""
+    for shape, reader in ((merged, replica), *_index_pairs(merged, replica)):
+        limit = {
+            **(shape.pop("WriteOnDemandThroughputSettings", None) or {}),
+            **(reader.get("ReadOnDemandThroughputSettings") or {}),
+        }
+        if limit:
+            shape["OnDemandThroughput"] = limit
+        write = shape.pop("WriteProvisionedThroughputSettings", None) or merged.get("WriteProvisioned")
+        read = reader.get("ReadProvisionedThroughputSettings") or replica.get("ReadProvisionedThroughputSettings")
+        if write and merged.get("BillingMode") != "PAY_PER_REQUEST":
+            shape["ProvisionedThroughput"] = {
+                "ReadCapacityUnits": _least_units(read, "Read"),
+                "WriteCapacityUnits": _least_units(write, "Write"),
+            }
+
+
+def _index_pairs(merged: Json, replica: Mapping[str, Any]) -> list[tuple[Json, Mapping[str, Any]]]:
+    readers = {one.get("IndexName"): one for one in replica.get("GlobalSecondaryIndexes") or ()}
+    return [(one, readers.get(one.get("IndexName"), {})) for one in merged.get("GlobalSecondaryIndexes") or ()]
+
+
+def _least_units(settings: Any, kind: str) -> int:
+    settings = settings or {}
+    fixed = settings.get(f"{kind}CapacityUnits")
+    scaling = settings.get(f"{kind}CapacityAutoScalingSettings") or {}
+    return int(fixed or scaling.get("SeedCapacity") or scaling.get("MinCapacity") or 1)
+
+
+# ── functions ────────────────────────────────────────────────────────────────────────────────────
+
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+
+
+@dataclass(slots=True)
+class _Functions:
+    """A template's functions, resolved with values for its parameters (1)."""
+
+    document: Mapping[str, Any]
+    file: str
+    given: Mapping[str, str]
+    _deciding: list[str] = field(default_factory=list)
+
+    def resolve(self, value: Any, place: str, depth: int = 0) -> Any:
+        if depth > DEEPEST:
+            raise self._error(place, "it is nested too deep")
+        if isinstance(value, list):
+            several = [self.resolve(one, f"{place}[{at}]", depth + 1) for at, one in enumerate(value)]
+            return [one for one in several if one is not _NO_VALUE]
+        if not isinstance(value, Mapping):
+            return value
+        if len(value) == 1:
+            ((name, argument),) = value.items()
+            if name == "Ref":
+                return self._named(str(argument), place, "Ref")
+            if isinstance(name, str) and name.startswith("Fn::"):
+                return self._call(name, argument, place, depth)
+        found = {member: self.resolve(one, f"{place}.{member}", depth + 1) for member, one in value.items()}
+        return {member: one for member, one in found.items() if one is not _NO_VALUE}
+
+    def _call(self, name: str, argument: Any, place: str, depth: int) -> Any:
+        rules: dict[str, Callable[[Any, str, int], Any]] = {
+            "Fn::FindInMap": self._find_in_map,
+            "Fn::GetAtt": self._attribute,
+            "Fn::If": self._if,
+            "Fn::ImportValue": self._import,
+            "Fn::Join": self._join,
+            "Fn::Select": self._select,
+            "Fn::Split": self._split,
+            "Fn::Sub": self._substitute,
+        }
+        if name not in rules:
+            raise self._error(place, f"{name} is not resolved here; write its value, or give the processed template")
+        try:
+            return rules[name](argument, place, depth + 1)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise self._error(place, f"{name} cannot be resolved ({error!r})") from error
+
+    def _named(self, name: str, place: str, function: str) -> Any:
+        """A parameter's value, a pseudo parameter's, or what was given for a name that only a stack knows (2)."""
+        if name == "AWS::NoValue":
+            return _NO_VALUE
+        declared = (self.document.get("Parameters") or {}).get(name)
+        is_list = isinstance(declared, Mapping) and "List" in str(declared.get("Type"))
+        if name in self.given:
+            return [one.strip() for one in self.given[name].split(",")] if is_list else self.given[name]
+        if isinstance(declared, Mapping) and "Default" in declared:
+            default = declared["Default"]
+            return [one.strip() for one in str(default).split(",")] if is_list else default
+        what = "a parameter without a default" if declared is not None else "known to the stack only"
+        raise self._error(place, f"{function} {name} is {what}; give it with --parameter {name}=VALUE")
+
+    def _attribute(self, argument: Any, place: str, depth: int) -> Any:
+        return self._named(argument if isinstance(argument, str) else ".".join(argument), place, "GetAtt")
+
+    def _import(self, argument: Any, place: str, depth: int) -> Any:
+        return self._named(str(self.resolve(argument, place, depth)), place, "ImportValue")
+
+    def _substitute(self, argument: Any, place: str, depth: int) -> str:
+        text, names = (argument, {}) if isinstance(argument, str) else argument
+
+        def value(found: re.Match[str]) -> str:
+            name = found.group(1).strip()
+            if name.startswith("!"):
+                return f"${{{name[1:]}}}"
+            if name in names:
+                return _text(self.resolve(names[name], place, depth))
+            return _text(self._named(name, place, "Sub"))
+
+        return _VARIABLE.sub(value, text)
+
+    def _join(self, argument: Any, place: str, depth: int) -> str:
+        separator, parts = argument
+        resolved = self.resolve(parts, place, depth)
+        if not isinstance(resolved, list):
+            raise TypeError(f"{resolved!r} is no list")
+        return str(separator).join(_text(one) for one in resolved)
+
+    def _split(self, argument: Any, place: str, depth: int) -> list[str]:
+        separator, text = argument
+        return _text(self.resolve(text, place, depth)).split(separator)
+
+    def _select(self, argument: Any, place: str, depth: int) -> Any:
+        at, several = (self.resolve(one, place, depth) for one in argument)
+        if int(at) < 0 or not isinstance(several, list):
+            raise IndexError(at)
+        return several[int(at)]
+
+    def _find_in_map(self, argument: Any, place: str, depth: int) -> Any:
+        name, first, second = (_text(self.resolve(one, place, depth)) for one in argument[:3])
+        return self.document["Mappings"][name][first][second]
+
+    def _if(self, argument: Any, place: str, depth: int) -> Any:
+        name, yes, no = argument
+        return self.resolve(yes if self.condition(name, place) else no, place, depth)
+
+    def condition(self, name: str, place: str) -> bool:
+        """Whether a condition of the template holds."""
+        conditions = self.document.get("Conditions") or {}
+        if name not in conditions:
+            raise self._error(place, f"the condition {name} is not in the template")
+        if name in self._deciding:
+            raise self._error(place, f"the condition {name} depends on itself")
+        self._deciding.append(name)
+        try:
+            return self._decide(conditions[name], f"Conditions.{name}")
+        finally:
+            self._deciding.pop()
+
+    def _decide(self, rule: Any, place: str, depth: int = 0) -> bool:
+        if not isinstance(rule, Mapping) or len(rule) != 1 or depth > DEEPEST:
+            raise self._error(place, "it is no condition")
+        ((name, argument),) = rule.items()
+        if name == "Condition":
+            return self.condition(str(argument), place)
+        if not isinstance(argument, list):
+            raise self._error(place, f"{name} takes a list")
+        match name:
+            case "Fn::Equals" if len(argument) == 2:
+                left, right = (self.resolve(one, place) for one in argument)
+                return _text(left) == _text(right)
+            case "Fn::Not" if len(argument) == 1:
+                return not self._decide(argument[0], place, depth + 1)
+            case "Fn::And":
+                return all(self._decide(one, place, depth + 1) for one in argument)
+            case "Fn::Or":
+                return any(self._decide(one, place, depth + 1) for one in argument)
+            case _:
+                raise self._error(place, f"{name} is no condition that is read here")
+
+    def _error(self, place: str, reason: str) -> ExportError:
+        return ExportError(self.file, f"{place}: {reason}")
+
+
+def _text(value: Any) -> str:
+    """A value as CloudFormation puts it into a text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise TypeError(f"{value!r} is no text")

@@ -1,0 +1,91 @@
+"""Definitions as a Python module: `all` is a list of its tables, which `penstock tables plan tables:all` reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from penstock.tables.definitions.definition import PITR_DAYS, Attribute, Index, Maximum, Table, Throughput
+
+_MODULE = "penstock.tables.definitions.definition"
+
+
+def module_text(tables: Iterable[Table], comments: Mapping[str, Sequence[str]] | None = None) -> str:
+    """The module's text; `comments` are lines that stand over a table, by its name."""
+    said = comments or {}
+    bodies = [_commented(said.get(table.name, ()), _table(table)) for table in tables]
+    text = "".join(f"{body},\n" for body in bodies)
+    names = [name for name in ("Index", "Maximum", "Table", "Throughput") if f"{name}(" in text]
+    return f"from {_MODULE} import {', '.join(names)}\n\nall = [\n{text}]\n"
+
+
+def _commented(lines: Sequence[str], body: str) -> str:
+    # A line break in a comment would make code of what follows it.
+    return "".join(f"    # {' '.join(line.split())}\n" for line in lines) + body
+
+
+def _table(table: Table) -> str:
+    members: list[tuple[str, str]] = [("", _literal(table.name)), ("", _attributes(table.key.attributes))]
+    if table.indexes:
+        inner = "".join(f"            {_index(one, table)},\n" for one in table.indexes)
+        members.append(("indexes", f"[\n{inner}        ]"))
+    members += [
+        (name, _literal(getattr(table, name))) for name in ("ttl", "stream") if getattr(table, name) is not None
+    ]
+    if table.pitr is not None:
+        members.append(("pitr", {0: "False", PITR_DAYS: "True"}.get(table.pitr, str(table.pitr))))
+    if table.tags is not None:
+        members.append(("tags", _literal(dict(table.tags))))
+    if isinstance(table.billing, Throughput):
+        members.append(("billing", _throughput(table.billing)))
+    if table.on_demand_max is not None:
+        members.append(("on_demand_max", _maximum(table.on_demand_max)))
+    if table.warm is not None:
+        members.append(("warm", _throughput(table.warm)))
+    settings = ("table_class", "deletion_protection", "sse")
+    members += [(name, _literal(getattr(table, name))) for name in settings if getattr(table, name) is not None]
+    lines = "".join(f"        {f'{name}=' if name else ''}{value},\n" for name, value in members)
+    return f"    Table(\n{lines}    )"
+
+
+def _index(index: Index, table: Table) -> str:
+    words = [_literal(index.name), _attributes(index.key.hash)]
+    words += [_attributes(index.key.range)] if index.key.range else []
+    if index.projection != "ALL":
+        kept = index.projection if isinstance(index.projection, str) else list(index.projection)
+        words.append(f"projection={_literal(kept)}")
+    words += ["local=True"] if index.local else []
+    if index.throughput is not None and index.throughput != table.billing:
+        words.append(f"throughput={_throughput(index.throughput)}")
+    if index.on_demand_max is not None:
+        words.append(f"on_demand_max={_maximum(index.on_demand_max)}")
+    if index.warm is not None:
+        words.append(f"warm={_throughput(index.warm)}")
+    return f"Index({', '.join(words)})"
+
+
+def _attributes(several: Sequence[Attribute]) -> str:
+    texts = [_literal(str(one)) for one in several]
+    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _literal(value: Any) -> str:
+    """A text, a flag, or a list or mapping of texts; texts in double quotes, as formatters write them."""
+    match value:
+        case str():
+            return json.dumps(value, ensure_ascii=False)  # whose escapes are Python's, too
+        case list():
+            return f"[{', '.join(map(_literal, value))}]"
+        case dict():
+            return f"{{{', '.join(f'{_literal(key)}: {_literal(one)}' for key, one in value.items())}}}"
+        case _:
+            return repr(value)
+
+
+def _throughput(units: Throughput) -> str:
+    return f"Throughput({units.read}, {units.write})"
+
+
+def _maximum(limit: Maximum) -> str:
+    return f"Maximum({limit.read}, {limit.write})"
