@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from fleets import PLAIN, Place
+from fleets import Place
 from hypothesis import given, settings
 from table_strategies import tables
 
@@ -193,4 +193,3 @@ def test_a_selection_of_nothing_writes_nothing(here: Path, words: list[str], cod
     done = run("import", *words, "--db", "live.db")
     assert done.exit_code == code and reason in done.output
     assert not (here / "tables.py").exists()
-    assert PLAIN.prefix == ""
