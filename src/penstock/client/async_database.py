@@ -64,8 +64,8 @@ class AsyncDatabase:
     def table(self, model: type[A], second: type[B], /, *, name: str | None = None) -> AsyncItemTable[A | B]: ...
     def table(self, *given: Any, key: KeyDeclaration | None = None, name: str | None = None) -> Any:
         """A handle of a table; nothing is asked of the database. Of a class, or several, it has typed items."""
-        if not given or isinstance(given[0], str):
-            own = given[0] if given else name
+        if not given or not isinstance(given[0], type):
+            own: Any = given[0] if given else name
             return AsyncTable(self, own, self._keys.get(own) if key is None else TableKey.parse(key))
         from penstock.client.models.item_table import AsyncItemTable
         from penstock.client.models.model import models_of
@@ -329,7 +329,7 @@ _Awaited = Coroutine[Any, Any, Item | None]
 
 class AsyncTable(
     TableCalls[
-        _Awaited, AsyncItems[Item], AsyncParallelScan, AsyncBatch, Coroutine[Any, Any, BatchReport], AsyncIterator[Item]
+        _Awaited, AsyncItems, AsyncParallelScan, AsyncBatch, Coroutine[Any, Any, BatchReport], AsyncIterator[Item]
     ]
 ):
     """One table of an `AsyncDatabase`: `await table.get(key)`, `async for item in table.query(companyId="c1")`,
@@ -351,7 +351,7 @@ class AsyncTable(
         except ConditionalCheckFailedException as error:
             raise self._condition_failed(error, call) from None
 
-    def _items(self, cursor: Cursor, pace: Pace | None) -> AsyncItems[Item]:
+    def _items(self, cursor: Cursor, pace: Pace | None) -> AsyncItems:
         return AsyncItems(cursor, with_pace_async(self._database.execute, pace, self.name))
 
     def _segments(

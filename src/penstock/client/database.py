@@ -97,8 +97,8 @@ class Database:
         from penstock.client.items.keys import TableKey
         from penstock.client.tables.table import Table
 
-        if not given or isinstance(given[0], str):
-            own = given[0] if given else name
+        if not given or not isinstance(given[0], type):
+            own: Any = given[0] if given else name
             return Table(self, own, self._keys.get(own) if key is None else TableKey.parse(key))
         from penstock.client.models.item_table import ItemTable
         from penstock.client.models.model import models_of

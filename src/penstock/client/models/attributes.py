@@ -64,10 +64,10 @@ class TypedIfMissing(IfMissing, Generic[T]):
 
     __slots__ = ()
 
-    def __add__(self, other: T) -> TypedSum[T]:  # type: ignore[override]
+    def __add__(self, other: T) -> TypedSum[T]:
         return TypedSum(self, "+", other)
 
-    def __sub__(self, other: T) -> TypedSum[T]:  # type: ignore[override]
+    def __sub__(self, other: T) -> TypedSum[T]:
         return TypedSum(self, "-", other)
 
 
@@ -104,10 +104,10 @@ class Expr(F, Generic[T]):
         """low <= it <= high."""
         return F.between(self, low, high)
 
-    def __add__(self, other: T | Expr[T]) -> TypedSum[T]:  # type: ignore[override]
+    def __add__(self, other: T | Expr[T]) -> TypedSum[T]:
         return TypedSum(self, "+", other)
 
-    def __sub__(self, other: T | Expr[T]) -> TypedSum[T]:  # type: ignore[override]
+    def __sub__(self, other: T | Expr[T]) -> TypedSum[T]:
         return TypedSum(self, "-", other)
 
     def append(self: Expr[list[E]], elements: list[E]) -> TypedJoin[list[E]]:  # type: ignore[override]

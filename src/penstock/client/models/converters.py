@@ -72,20 +72,10 @@ def wrong_kind(value: object, wanted: str) -> Refused:
     return Refused(f"a {type(value).__name__}, where {wanted} is annotated")
 
 
-def _checked(kind: type, write: Callable[[Any], AttributeValue]) -> Write:
-    def checked(value: Any) -> AttributeValue:
-        if type(value) is not kind and (not isinstance(value, kind) or isinstance(value, bool)):
-            raise wrong_kind(value, kind.__name__)
-        return write(value)
-
-    return checked
-
-
 def _leaf(kind: type, tag: str, write: Callable[[Any], AttributeValue], read: Read, *also: type) -> Converter:
     def checked(value: Any) -> AttributeValue:
-        if type(value) is not kind:
-            if isinstance(value, bool) or not isinstance(value, (kind, *also)):
-                raise wrong_kind(value, kind.__name__)
+        if type(value) is not kind and (isinstance(value, bool) or not isinstance(value, (kind, *also))):
+            raise wrong_kind(value, kind.__name__)
         return write(value)
 
     return Converter(kind.__name__, checked, read, (tag,), (kind, *also))
@@ -170,7 +160,7 @@ def _strftime(kind: type, text: str) -> Converter:
         return {"S": at.strftime(text)}
 
     def read(value: AttributeValue) -> Any:
-        at = datetime.strptime(value["S"], text)  # noqa: DTZ007 - the format says whether there is a zone
+        at = datetime.strptime(value["S"], text)
         return at if kind is datetime else at.date()
 
     return _leaf(kind, "S", write, read)
@@ -225,10 +215,11 @@ def _list(member: Converter, make: Callable[[Iterable[Any]], Any], kinds: tuple[
     def write(value: Any) -> AttributeValue:
         if not isinstance(value, kinds):
             raise wrong_kind(value, f"a {kinds[0].__name__}")
+        elements: Any = value
         found: list[AttributeValue] = []
         try:
-            for element in value:
-                found.append(write_one(element))  # noqa: PERF401 - its length is the failed element's place
+            for element in elements:
+                found.append(write_one(element))
         except Refused as refused:
             refused.steps.append(len(found))
             raise
@@ -294,11 +285,19 @@ def _enum(kind: type[Enum]) -> Converter:
     """By value; by name where a value is neither a text nor an integer."""
     values = [member.value for member in kind]
     if all(type(value) is str for value in values):
-        return Converter(kind.__name__, _member_of(kind, lambda one: {"S": one.value}), lambda value: kind(value["S"]), ("S",), (kind,))
+        return Converter(
+            kind.__name__,
+            _member_of(kind, lambda one: {"S": one.value}),
+            lambda value: kind(value["S"]),
+            ("S",),
+            (kind,),
+        )
     if all(type(value) is int for value in values):
         write = _member_of(kind, lambda one: {"N": str(one.value)})
         return Converter(kind.__name__, write, lambda value: kind(int(value["N"])), ("N",), (kind,))
-    return Converter(kind.__name__, _member_of(kind, lambda one: {"S": one.name}), lambda value: kind[value["S"]], ("S",), (kind,))
+    return Converter(
+        kind.__name__, _member_of(kind, lambda one: {"S": one.name}), lambda value: kind[value["S"]], ("S",), (kind,)
+    )
 
 
 def _member_of(kind: type[Enum], write: Callable[[Enum], AttributeValue]) -> Write:

@@ -33,7 +33,7 @@ from penstock.client.models.attributes import Change, Expr
 from penstock.client.models.converters import BadModel
 from penstock.client.models.model import KeyPart, Model, ModelIndex
 from penstock.client.models.records import InvalidItem
-from penstock.client.reads.pages import AsyncItems, Cursor, Items
+from penstock.client.reads.pages import AsyncPagedItems, Cursor, PagedItems
 from penstock.client.tables.requests import Call
 from penstock.errors import ConditionalCheckFailedException
 from penstock.wire import values as wire
@@ -120,7 +120,8 @@ class ItemCalls(ABC, Generic[M, Got, Many]):
 
         def read(answer: dict[str, Any]) -> M | None:
             _set_version(model, item, expected)
-            return self._read_old(answer)
+            found: M | None = self._read_old(answer)
+            return found
 
         def refused(failed: ConditionFailed) -> None:
             if failed.maybe_ours and failed.item == decode_item(encoded):  # (3)
@@ -174,9 +175,12 @@ class ItemCalls(ABC, Generic[M, Got, Many]):
         def read(answer: dict[str, Any]) -> M | None:
             if item is not None:
                 _set_version(model, item, expected)
-            return self._read_old(answer)
+            found: M | None = self._read_old(answer)
+            return found
 
-        return self._send(Call("UpdateItem", request, read, request["Key"]), lambda failed: _raise_conflict(model, expected, failed))
+        return self._send(
+            Call("UpdateItem", request, read, request["Key"]), lambda failed: _raise_conflict(model, expected, failed)
+        )
 
     def delete(self, key: Any, *, if_: Where = None, return_old: bool = False) -> Got:
         """Deletes the item, if there is one. With an instance as the key its version is checked (1)."""
@@ -191,7 +195,10 @@ class ItemCalls(ABC, Generic[M, Got, Many]):
         if return_old:
             request["ReturnValues"] = "ALL_OLD"
         aliases.into(request)
-        return self._send(Call("DeleteItem", request, self._read_old, request["Key"]), lambda failed: _raise_conflict(model, expected, failed))
+        return self._send(
+            Call("DeleteItem", request, self._read_old, request["Key"]),
+            lambda failed: _raise_conflict(model, expected, failed),
+        )
 
     # ── many items ───────────────────────────────────────────────────────────────────────────────
 
@@ -236,7 +243,11 @@ class ItemCalls(ABC, Generic[M, Got, Many]):
             if part.field.name in left:
                 return [self._equal(aliases, part.attribute, part.field.converter.write(left.pop(part.field.name)))]
             mine = [one for one in others if _name_of(one) == part.attribute]
-            others[:] = [one for one in others if one not in mine] if not mine else [o for o in others if all(o is not m for m in mine)]
+            others[:] = (
+                [one for one in others if one not in mine]
+                if not mine
+                else [o for o in others if all(o is not m for m in mine)]
+            )
             return [condition_text(one, aliases) for one in mine]
         prefix, is_all = part.prefix(left, model.record)
         for name in part.names:
@@ -264,7 +275,9 @@ class ItemCalls(ABC, Generic[M, Got, Many]):
     ) -> Many:
         """Every item of the table that is of these classes."""
         aliases = TypedAliases(self.models[0])
-        return self._reading("Scan", {"TableName": self.name}, aliases, index, filter, consistent, limit, page_size, token)
+        return self._reading(
+            "Scan", {"TableName": self.name}, aliases, index, filter, consistent, limit, page_size, token
+        )
 
     def _reading(
         self,
@@ -311,7 +324,9 @@ class ItemCalls(ABC, Generic[M, Got, Many]):
                 return model.record.read(item)
         key = decode_item({name: item[name] for name in self._key.names if name in item})
         names = ", ".join(one.name for one in self.models)
-        raise InvalidItem(f"the item {key} is none of {names}: its Literal attribute, or its key, is another", "", self.name)
+        raise InvalidItem(
+            f"the item {key} is none of {names}: its Literal attribute, or its key, is another", "", self.name
+        )
 
     def _place(self, item: Any, names: tuple[str, ...]) -> wire.Item | None:
         encoded = self._model_of(item).write(item)
@@ -384,7 +399,7 @@ class ItemCalls(ABC, Generic[M, Got, Many]):
         return ConditionFailed.of(error, self.name, None if call.key is None else decode_item(call.key))
 
 
-class ItemTable(ItemCalls[M, M | None, Items[M]], Generic[M]):
+class ItemTable(ItemCalls[M, M | None, PagedItems[M]], Generic[M]):
     """The typed items of a table of a `Database`."""
 
     def __init__(self, database: Database, name: str, models: tuple[Model, ...]) -> None:
@@ -398,13 +413,15 @@ class ItemTable(ItemCalls[M, M | None, Items[M]], Generic[M]):
             refused(self._failed(error, call))
             return None
 
-    def _items(self, cursor: Cursor) -> Items[M]:
-        return Items(cursor, self._database.execute)
+    def _items(self, cursor: Cursor) -> PagedItems[M]:
+        return PagedItems(cursor, self._database.execute)
 
     def batch_put(self, items: Iterable[M]) -> int:
         """Writes any number of items, 25 at a time; how many. Versions are counted, and not checked."""
         done = 0
-        with self._database.table(self.name, key=tuple(f"{a.name}:{a.type}" for a in self._key.attributes)).batch() as batch:
+        with self._database.table(
+            self.name, key=tuple(f"{a.name}:{a.type}" for a in self._key.attributes)
+        ).batch() as batch:
             for item in items:
                 model = self._model_of(item)
                 encoded = self._encoded(model, item)
@@ -425,7 +442,7 @@ class ItemTable(ItemCalls[M, M | None, Items[M]], Generic[M]):
         return self._decode(list(read_encoded(plan, encoded, self._database.execute, BatchOptions(), calls)))
 
 
-class AsyncItemTable(ItemCalls[M, Coroutine[Any, Any, "M | None"], AsyncItems[M]], Generic[M]):
+class AsyncItemTable(ItemCalls[M, Coroutine[Any, Any, "M | None"], AsyncPagedItems[M]], Generic[M]):
     """The same for asyncio: `await users.get(key)`, `async for user in users.query(…)`."""
 
     def __init__(self, database: AsyncDatabase, name: str, models: tuple[Model, ...]) -> None:
@@ -439,8 +456,8 @@ class AsyncItemTable(ItemCalls[M, Coroutine[Any, Any, "M | None"], AsyncItems[M]
             refused(self._failed(error, call))
             return None
 
-    def _items(self, cursor: Cursor) -> AsyncItems[M]:
-        return AsyncItems(cursor, self._database.execute)
+    def _items(self, cursor: Cursor) -> AsyncPagedItems[M]:
+        return AsyncPagedItems(cursor, self._database.execute)
 
 
 # ── conditions and versions ──────────────────────────────────────────────────────────────────────
@@ -511,7 +528,9 @@ def _equalities(
     return values, others
 
 
-def _path(model: Model, values: Mapping[str, Any], index: str | None) -> tuple[tuple[KeyPart, ...], tuple[KeyPart, ...], str | None]:
+def _path(
+    model: Model, values: Mapping[str, Any], index: str | None
+) -> tuple[tuple[KeyPart, ...], tuple[KeyPart, ...], str | None]:
     """The table or the index whose partition key the values are."""
     table = ModelIndex("", model.key[:1], model.key[1:])
     if index is not None:
@@ -523,7 +542,9 @@ def _path(model: Model, values: Mapping[str, Any], index: str | None) -> tuple[t
         chosen = chosen[:1] if chosen and chosen[0] is table else chosen
     if len(chosen) != 1 or not _has_all(chosen[0].hash, values):
         names = [_shown(one.hash, one.sort) for one in (table, *model.indexes.values())]
-        why = "several indexes have this key: name one with index=" if len(chosen) > 1 else "the partition key is missing"
+        why = (
+            "several indexes have this key: name one with index=" if len(chosen) > 1 else "the partition key is missing"
+        )
         raise ValueError(f"query of {model.name}: {why}; its keys are {', '.join(names)}")
     return chosen[0].hash, chosen[0].sort, chosen[0].name or None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass
+from inspect import get_annotations
 from string import Formatter
 from typing import Any, TypeVar, dataclass_transform
 from weakref import WeakKeyDictionary
@@ -35,7 +36,7 @@ class ItemOptions:
     def __call__(self, kind: type[C]) -> type[C]:
         """Makes the class a dataclass whose attributes are expressions at the class."""
         declared = dict(getattr(kind, OPTIONS, {}))
-        for name in kind.__dict__.get("__annotations__", {}):
+        for name in get_annotations(kind):
             given = kind.__dict__.get(name, MISSING)
             if isinstance(given, AttrOptions):
                 declared[name] = given
@@ -220,7 +221,7 @@ class Model:
         return item
 
     def key_of(self, key: Any) -> wire.Item:
-        """The key by which `get` and its like find an item: of an instance, a value, a tuple or a dict of attributes."""
+        """The key on the wire: of an instance, a value, a tuple or a dict of attributes."""
         values = self._key_values(key)
         try:
             return {part.attribute: part.write(values, self.record) for part in self.key}
@@ -281,7 +282,7 @@ def models_of(kinds: Iterable[type], name: str | None = None) -> tuple[str, tupl
     if name is None and len(names) != 1:
         every = ", ".join(one.name for one in models)
         raise BadModel(
-            f"{every}: they name {len(names)} tables. Write @penstock.item(\"users\"), or __item__ = "
+            f'{every}: they name {len(names)} tables. Write @penstock.item("users"), or __item__ = '
             'penstock.item("users") in the class, or give name= here.'
         )
     return name or names.pop(), models

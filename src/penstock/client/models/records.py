@@ -163,7 +163,7 @@ class Record:
         return self._made(values, item)
 
     def _filled(self, values: dict[str, Any]) -> Any:
-        made = object.__new__(self.kind)
+        made: Any = object.__new__(self.kind)
         made.__dict__.update(values)
         return made
 
@@ -348,9 +348,9 @@ def _alias(name: str, one: Any) -> str:
 
 def _is_filled(kind: Any, fields: Iterable[Field]) -> bool:
     """Whether nothing of the class's own runs when an instance is made (4)."""
-    if not dataclasses.is_dataclass(kind) or is_pydantic(kind) or hasattr(kind, "__post_init__"):
+    if is_pydantic(kind) or not hasattr(kind, "__dataclass_params__") or hasattr(kind, "__post_init__"):
         return False
-    parameters = kind.__dataclass_params__  # type: ignore[attr-defined]
+    parameters = kind.__dataclass_params__
     is_generated = parameters.init and "__slots__" not in kind.__dict__ and "__init__" in kind.__dict__
     named = {one.name for one in fields}
     every = [one.name for one in dataclasses.fields(kind)]

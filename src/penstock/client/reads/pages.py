@@ -227,7 +227,7 @@ class Progress:
         return self._cursor.requests
 
 
-class Items(Progress, Iterator[T], Generic[T]):
+class PagedItems(Progress, Iterator[T], Generic[T]):
     """The items of a query or a scan, read as they are asked for."""
 
     def __init__(self, cursor: Cursor, execute: Callable[[str, Request], Answer]) -> None:
@@ -238,7 +238,8 @@ class Items(Progress, Iterator[T], Generic[T]):
         cursor = self._cursor
         while True:
             for item in cursor.rest:
-                return item
+                found: T = item
+                return found
             if cursor.done:
                 raise StopIteration
             cursor.feed(Page.of(self._execute(cursor.operation, cursor.request()), cursor.decode))
@@ -252,7 +253,11 @@ class Items(Progress, Iterator[T], Generic[T]):
             yield list(cursor.rest)
 
 
-class AsyncItems(Progress, AsyncIterator[T], Generic[T]):
+class Items(PagedItems[Item]):
+    """The items of a query or a scan, as dicts."""
+
+
+class AsyncPagedItems(Progress, AsyncIterator[T], Generic[T]):
     """`Items` for asyncio."""
 
     def __init__(self, cursor: Cursor, execute: Callable[[str, Request], Awaitable[Answer]]) -> None:
@@ -263,7 +268,8 @@ class AsyncItems(Progress, AsyncIterator[T], Generic[T]):
         cursor = self._cursor
         while True:
             for item in cursor.rest:
-                return item
+                found: T = item
+                return found
             if cursor.done:
                 raise StopAsyncIteration
             cursor.feed(Page.of(await self._execute(cursor.operation, cursor.request()), cursor.decode))
@@ -279,6 +285,10 @@ class AsyncItems(Progress, AsyncIterator[T], Generic[T]):
     async def all(self) -> list[T]:
         """All of them."""
         return [item async for page in self.pages() for item in page]
+
+
+class AsyncItems(AsyncPagedItems[Item]):
+    """`Items` for asyncio, as dicts."""
 
 
 Execute = Callable[[str, Request], Answer]

@@ -321,7 +321,7 @@ class TableCalls(TableActions, ABC, Generic[Got, Many, Scan, Writes, Done, Found
         return {at: self._cursor("Scan", asked[at], reading, None, page_size, token) for at, token in left}
 
 
-class Table(TableCalls[Item | None, Items[Item], ParallelScan, Batch, BatchReport, Iterator[Item]]):
+class Table(TableCalls[Item | None, Items, ParallelScan, Batch, BatchReport, Iterator[Item]]):
     """One table of a `Database`. Cheap to make, safe to share between threads."""
 
     def __init__(self, database: Database, name: str, known: TableKey | None = None) -> None:
@@ -346,7 +346,7 @@ class Table(TableCalls[Item | None, Items[Item], ParallelScan, Batch, BatchRepor
         except ConditionalCheckFailedException as error:
             raise self._condition_failed(error, call) from None
 
-    def _items(self, cursor: Cursor, pace: Pace | None) -> Items[Item]:
+    def _items(self, cursor: Cursor, pace: Pace | None) -> Items:
         return Items(cursor, with_pace(self._database.execute, pace, self.name))
 
     def _segments(self, cursors: dict[int, Cursor], segments: int, workers: int, pace: Pace | None) -> ParallelScan:
