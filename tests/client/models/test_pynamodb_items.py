@@ -138,7 +138,8 @@ def test_what_is_written_here_is_read_and_rewritten_by_pynamodb(boto):
     theirs.save()
     with pytest.raises(penstock.VersionConflict):  # one version for both of them
         ours.put(mine)
-    assert (found := ours.get(("f", "s"))).views == 8
+    found = ours.get(("f", "s"))
+    assert found.views == 8
     ours.put(found)
     theirs.refresh()
     assert theirs.version == 3

@@ -164,7 +164,7 @@ class Record:
 
     def _filled(self, values: dict[str, Any]) -> Any:
         made: Any = object.__new__(self.kind)
-        made.__dict__.update(values)
+        made.__dict__ = values
         return made
 
     def _made(self, values: dict[str, Any], item: wire.Item) -> Any:
