@@ -137,6 +137,39 @@ def penstock_table(url: str) -> Client:
     )
 
 
+def penstock_typed(url: str) -> Client:
+    """The handle of a class: instances in and out."""
+    import penstock as package
+    from penstock import Attr, attr, item
+
+    class Row:
+        pk: Attr[str] = attr(key=True)
+        sk: Attr[str] = attr(sort=True)
+        n: Attr[int]
+        name: Attr[str]
+        data: Attr[str]
+
+    # The annotations are texts here, and name what this function has imported.
+    Row.__annotations__ = {"pk": Attr[str], "sk": Attr[str], "n": Attr[int], "name": Attr[str], "data": Attr[str]}
+    kind: Any = item(workload.TABLE)(Row)
+    rows: Any = package.connect(url).table(kind)
+    keys, items, name = plain_keys(), [kind(**one) for one in plain_items()], workload.partition_name(PARTITION)
+    puts = cycle(items)
+
+    def get() -> None:
+        key = next(keys)
+        rows.get((key["pk"], key["sk"]))
+
+    return blocking(
+        {
+            "GetItem": get,
+            "PutItem": lambda: rows.put(next(puts)),
+            "BatchWriteItem": lambda: rows.batch_put(items[:25]),
+            "Query": lambda: list(rows.query(kind.pk == name)),
+        }
+    )
+
+
 def pydynox(url: str) -> Client:
     from pydynox import DynamoDBClient  # type: ignore[import-not-found]
 
@@ -232,6 +265,7 @@ CLIENTS: dict[str, Callable[[str], Client]] = {
     "penstock": penstock,
     "penstock-async": penstock_async,
     "penstock-table": penstock_table,
+    "penstock-typed": penstock_typed,
     "boto3": boto3,
     "aiobotocore": aiobotocore,
     "pydynox": pydynox,

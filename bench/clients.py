@@ -21,11 +21,12 @@ from bench.sections import alone
 from bench.servers import penstock, running
 
 ROOT = Path(__file__).parent.parent
-OURS = ("penstock", "penstock-async", "penstock-table")
+OURS = ("penstock", "penstock-async", "penstock-table", "penstock-typed")
 TITLES = {
     "penstock": "penstock, transport",
     "penstock-async": "penstock, asyncio transport",
     "penstock-table": "penstock, Table",
+    "penstock-typed": "penstock, typed items",
     "boto3": "boto3",
     "aiobotocore": "aiobotocore",
     "pydynox": "pydynox",

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from penstock.client.boto3.clients import boto3_client, boto3_resource
     from penstock.client.database import Database, connect
     from penstock.client.items.expressions import F
-    from penstock.client.items.failures import BatchIncomplete, ConditionFailed, TransactionFailed
+    from penstock.client.items.failures import BatchIncomplete, ConditionFailed, TransactionFailed, VersionConflict
+    from penstock.client.models.attributes import Attr, attr
+    from penstock.client.models.model import item
     from penstock.errors import DatabaseLocked, DatabaseLost, DynamoDBError, PenstockError, TransportError
     from penstock.jobs.app import App
     from penstock.jobs.context import AsyncJobContext, JobContext
@@ -56,6 +58,9 @@ _HOMES = {
     "boto3_resource": "penstock.client.boto3.clients",
     "Task": "penstock.jobs.tasks",
     "JobSuspended": "penstock.jobs.model.workflow",
+    "item": "penstock.client.models.model",
+    "Attr": "penstock.client.models.attributes",
+    "attr": "penstock.client.models.attributes",
     # options
     "RetryPolicy": "penstock.retry",
     "State": "penstock.jobs.model.state",
@@ -67,6 +72,7 @@ _HOMES = {
     "DatabaseLocked": "penstock.errors",
     "DatabaseLost": "penstock.errors",
     "ConditionFailed": "penstock.client.items.failures",
+    "VersionConflict": "penstock.client.items.failures",
     "TransactionFailed": "penstock.client.items.failures",
     "BatchIncomplete": "penstock.client.items.failures",
     "DefinitionError": "penstock.tables.definitions.problems",
@@ -105,6 +111,9 @@ __all__ = [  # noqa: RUF022 - in the order of _HOMES
     "boto3_resource",
     "Task",
     "JobSuspended",
+    "item",
+    "Attr",
+    "attr",
     "RetryPolicy",
     "State",
     "JobLogFilter",
@@ -114,6 +123,7 @@ __all__ = [  # noqa: RUF022 - in the order of _HOMES
     "DatabaseLocked",
     "DatabaseLost",
     "ConditionFailed",
+    "VersionConflict",
     "TransactionFailed",
     "BatchIncomplete",
     "DefinitionError",

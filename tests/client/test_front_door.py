@@ -29,6 +29,9 @@ LESS_OFTEN = [
     "boto3_resource",
     "Task",
     "JobSuspended",
+    "item",
+    "Attr",
+    "attr",
 ]
 OPTIONS = ["RetryPolicy", "State", "JobLogFilter"]
 ERRORS = [
@@ -38,6 +41,7 @@ ERRORS = [
     "DatabaseLocked",
     "DatabaseLost",
     "ConditionFailed",
+    "VersionConflict",
     "TransactionFailed",
     "BatchIncomplete",
     "DefinitionError",

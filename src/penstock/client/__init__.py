@@ -2,6 +2,7 @@
 
 database.py        connect() and Database
 async_database.py  connect_async(): the same for asyncio, with its tables, scans, batches and transactions
+models/            typed items: classes, and their tables' handles
 tables/            a table's handle: its calls, transactions
 batches/           batches of writes and reads that lose nothing
 reads/             pages, parallel scans

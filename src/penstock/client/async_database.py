@@ -10,7 +10,7 @@ import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from penstock.client.batches.batch_queue import BatchReport, Chunk
 from penstock.client.batches.batch_reads import ReadPlan, read_batch_async
@@ -34,9 +34,12 @@ from penstock.clock import Clock
 from penstock.errors import ConditionalCheckFailedException, PenstockError, TransactionCanceledException
 
 if TYPE_CHECKING:
+    from penstock.client.models.item_table import AsyncItemTable
     from penstock.engine.settings import Settings
 
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
 AsyncExecute = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
@@ -53,9 +56,21 @@ class AsyncDatabase:
         """DynamoDB's answer to `operation`, in DynamoDB's own JSON."""
         return await self.transport.execute(operation, {} if request is None else request)
 
-    def table(self, name: str, *, key: KeyDeclaration | None = None) -> AsyncTable:
-        """A handle of a table; nothing is asked of the database."""
-        return AsyncTable(self, name, self._keys.get(name) if key is None else TableKey.parse(key))
+    @overload
+    def table(self, name: str, /, *, key: KeyDeclaration | None = None) -> AsyncTable: ...
+    @overload
+    def table(self, model: type[A], /, *, name: str | None = None) -> AsyncItemTable[A]: ...
+    @overload
+    def table(self, model: type[A], second: type[B], /, *, name: str | None = None) -> AsyncItemTable[A | B]: ...
+    def table(self, *given: Any, key: KeyDeclaration | None = None, name: str | None = None) -> Any:
+        """A handle of a table; nothing is asked of the database. Of a class, or several, it has typed items."""
+        if not given or not isinstance(given[0], type):
+            own: Any = given[0] if given else name
+            return AsyncTable(self, own, self._keys.get(own) if key is None else TableKey.parse(key))
+        from penstock.client.models.item_table import AsyncItemTable
+        from penstock.client.models.model import models_of
+
+        return AsyncItemTable(self, *models_of(given, name))
 
     async def tables(self) -> list[str]:
         """The names of all tables, in order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from penstock.client.transports import endpoints
 from penstock.client.transports.base import (
@@ -26,6 +26,7 @@ from penstock.errors import PenstockError, TransactionCanceledException
 if TYPE_CHECKING:
     from penstock.client.items.keys import KeyDeclaration, TableKey
     from penstock.client.items.values import Item
+    from penstock.client.models.item_table import ItemTable
     from penstock.client.tables.requests import Call
     from penstock.client.tables.table import Table
     from penstock.client.tables.transactions import Action, Transaction
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["MEMORY", "Database", "connect"]
 
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 Via = Literal["thin", "boto"]
 
 
@@ -74,8 +78,18 @@ class Database:
 
     # ── tables ───────────────────────────────────────────────────────────────────────────────────
 
-    def table(self, name: str, *, key: KeyDeclaration | None = None) -> Table:
-        """A handle of a table; nothing is asked of the database.
+    @overload
+    def table(self, name: str, /, *, key: KeyDeclaration | None = None) -> Table: ...
+    @overload
+    def table(self, model: type[A], /, *, name: str | None = None) -> ItemTable[A]: ...
+    @overload
+    def table(self, model: type[A], second: type[B], /, *, name: str | None = None) -> ItemTable[A | B]: ...
+    @overload
+    def table(
+        self, model: type[A], second: type[B], third: type[C], /, *, name: str | None = None
+    ) -> ItemTable[A | B | C]: ...
+    def table(self, *given: Any, key: KeyDeclaration | None = None, name: str | None = None) -> Any:
+        """A handle of a table; nothing is asked of the database. Of a class, or several, it has typed items.
 
         `key` declares the table's key, such as "companyId:S" or ("companyId:S", "expenseId:S"): then it is checked
         before each call, and no DescribeTable is needed where a key must be known (batches).
@@ -83,7 +97,13 @@ class Database:
         from penstock.client.items.keys import TableKey
         from penstock.client.tables.table import Table
 
-        return Table(self, name, self._keys.get(name) if key is None else TableKey.parse(key))
+        if not given or not isinstance(given[0], type):
+            own: Any = given[0] if given else name
+            return Table(self, own, self._keys.get(own) if key is None else TableKey.parse(key))
+        from penstock.client.models.item_table import ItemTable
+        from penstock.client.models.model import models_of
+
+        return ItemTable(self, *models_of(given, name))
 
     def tables(self) -> list[str]:
         """The names of all tables, in order."""

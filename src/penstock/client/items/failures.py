@@ -55,6 +55,27 @@ class ConditionFailed(ConditionalCheckFailedException):
         return decode_item(found) if found else None
 
 
+class VersionConflict(ConditionFailed):
+    """Another program wrote the item since it was read: read it again and decide. Nothing was written.
+
+    `expected` is the version that was read, `found` the one that is stored; None if the item is gone.
+    """
+
+    expected: int = 0
+    found: int | None = None
+
+    @classmethod
+    def between(cls, failed: ConditionFailed, expected: int, found: int | None) -> VersionConflict:
+        """A failed condition on the version."""
+        made = _like(cls, failed)
+        made.expected, made.found = expected, found
+        return made
+
+    def __str__(self) -> str:
+        found = "the item has none" if self.found is None else f"the item has {self.found}"
+        return f"{self.table} {self.key}: version {self.expected or 'none'} was expected, and {found}; read it again"
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why one action of a transaction did not let it happen."""

@@ -45,7 +45,7 @@ class InvalidValue(PenstockError, ValueError):
         return type(self), (self.reason, self.path)
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """On its way up: each container that it passes adds the step that led to it."""
 
     def __init__(self, reason: str) -> None:
@@ -72,7 +72,7 @@ def encode(value: Any, *path: Step) -> AttributeValue:
     """The attribute value of a Python value; `path` is where it stands, for the error."""
     try:
         return _encode(value, 0)
-    except _Refused as refused:
+    except Refused as refused:
         raise refused.at(*path) from None
 
 
@@ -93,7 +93,7 @@ def encode_json(item: Mapping[str, Any]) -> tuple[wire.Item, bytes]:
         raise TypeError(f"an item is a dict, not {_kind(item)}")
     try:
         encoded: wire.Item = _members(item, 0)
-    except _Refused as refused:
+    except Refused as refused:
         raise refused.at() from None
     try:
         data = orjson.dumps(encoded)
@@ -111,19 +111,19 @@ def _encode(value: Any, depth: int) -> AttributeValue:
 
 def _members(value: Mapping[str, Any], depth: int) -> wire.Item:
     if depth >= NESTING:  # the item itself is the first level
-        raise _Refused(f"nested more than {NESTING} levels deep, DynamoDB's limit")
+        raise Refused(f"nested more than {NESTING} levels deep, DynamoDB's limit")
     members: wire.Item = {}
     name: Any = None
     try:
         for name, member in value.items():
             if type(name) is not str:
-                raise _Refused(f"a name is a str, not {_kind(name)}")
+                raise Refused(f"a name is a str, not {_kind(name)}")
             kind = type(member)
             if kind is str:  # the most frequent kind, without a call
                 members[name] = {"S": member}
             else:
                 members[name] = (_ENCODERS.get(kind) or _encoder_by_base(member))(member, depth)
-    except _Refused as refused:
+    except Refused as refused:
         refused.steps.append(name if isinstance(name, str) else repr(name))
         raise
     return members
@@ -135,13 +135,13 @@ def _map(value: Mapping[str, Any], depth: int) -> AttributeValue:
 
 def _list(value: Iterable[Any], depth: int) -> AttributeValue:
     if depth >= NESTING - 1:
-        raise _Refused(f"nested more than {NESTING} levels deep, DynamoDB's limit")
+        raise Refused(f"nested more than {NESTING} levels deep, DynamoDB's limit")
     elements: list[AttributeValue] = []
     try:
         for element in value:
             encoder = _ENCODERS.get(type(element)) or _encoder_by_base(element)
             elements.append(encoder(element, depth + 1))  # its length is the failed element's place
-    except _Refused as refused:
+    except Refused as refused:
         refused.steps.append(len(elements))
         raise
     return {"L": elements}
@@ -159,7 +159,7 @@ def _integer_text(value: int) -> str:
     if -_PLAIN_INTEGER < value < _PLAIN_INTEGER:
         return int.__repr__(value)
     if not -_HUGE_INTEGER < value < _HUGE_INTEGER:
-        raise _Refused("an integer beyond ±9.99…E+125, the largest that DynamoDB has")
+        raise Refused("an integer beyond ±9.99…E+125, the largest that DynamoDB has")
     return _checked_number(int.__repr__(value))
 
 
@@ -169,7 +169,7 @@ def _decimal(value: Decimal, depth: int) -> AttributeValue:
 
 def _decimal_text(value: Decimal) -> str:
     if not value.is_finite():
-        raise _Refused(f"{_non_finite(value)} is not a number DynamoDB has")
+        raise Refused(f"{_non_finite(value)} is not a number DynamoDB has")
     text = str(value)
     return text if len(text) <= NUMBER_DIGITS and "E" not in text and "e" not in text else _checked_number(text)
 
@@ -181,7 +181,7 @@ def _float(value: float, depth: int) -> AttributeValue:
 def _float_text(value: float) -> str:
     text = float.__repr__(value)
     if "n" in text:  # nan, inf
-        raise _Refused(f"{_non_finite(value)} is not a number DynamoDB has")
+        raise Refused(f"{_non_finite(value)} is not a number DynamoDB has")
     return _checked_number(text) if "e" in text else text
 
 
@@ -194,7 +194,7 @@ def _checked_number(text: str) -> str:
     try:
         return numbers.normalise(text)
     except ValidationException as error:
-        raise _Refused(error.message) from None
+        raise Refused(error.message) from None
 
 
 def _bytes(value: bytes | bytearray | memoryview, depth: int) -> AttributeValue:
@@ -211,14 +211,14 @@ def _null(value: None, depth: int) -> AttributeValue:
 
 def _set(value: set[Any] | frozenset[Any], depth: int) -> AttributeValue:
     if not value:
-        raise _Refused("a set must not be empty in DynamoDB; leave the attribute out, or use a list")
+        raise Refused("a set must not be empty in DynamoDB; leave the attribute out, or use a list")
     members = [_encode(member, depth) for member in value]
     kinds = {kind for member in members for kind in member}
     if len(kinds) > 1:
-        raise _Refused(f"a set holds one kind of value, not {' and '.join(sorted(map(_named, kinds)))} together")
+        raise Refused(f"a set holds one kind of value, not {' and '.join(sorted(map(_named, kinds)))} together")
     (kind,) = kinds
     if kind not in _SET_KINDS:
-        raise _Refused(f"a set holds strings, numbers or bytes, not {_named(kind)}")
+        raise Refused(f"a set holds strings, numbers or bytes, not {_named(kind)}")
     texts = [member[kind] for member in members]
     if kind == "N":
         # 0.1 and Decimal("0.1") are two members to Python and one number to DynamoDB.
@@ -270,7 +270,7 @@ def _encoder_by_base(value: Any) -> _Encoder:
             return encoder
     kind = _kind(value)
     hint = _HINTS.get(kind, "convert it to a str, a number, bytes, a list or a dict")
-    raise _Refused(f"DynamoDB has no {kind}; {hint}")
+    raise Refused(f"DynamoDB has no {kind}; {hint}")
 
 
 _HINTS = {

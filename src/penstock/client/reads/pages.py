@@ -19,7 +19,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from hashlib import sha256
 from operator import length_hint
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 
@@ -30,6 +30,7 @@ from penstock.wire import values as wire
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
+T = TypeVar("T")
 
 _NOT_PART_OF_THE_QUESTION = ("Limit", "ConsistentRead", "ExclusiveStartKey")
 
@@ -41,14 +42,14 @@ class InvalidToken(PenstockError, ValueError):
 class Page(NamedTuple):
     """An answer to a Query or a Scan in Python's values, which need a third of the memory that the wire's do."""
 
-    items: list[Item]
+    items: list[Any]
     scanned: int
     following: wire.Item | None
     """Where the next page begins; None after the last."""
 
     @classmethod
-    def of(cls, answer: Answer) -> Page:
-        items = decode_items(answer["Items"])
+    def of(cls, answer: Answer, decode: Callable[[list[wire.Item]], list[Any]] = decode_items) -> Page:
+        items = decode(answer["Items"])
         return cls(items, answer.get("ScannedCount", 0), answer.get("LastEvaluatedKey") or None)
 
 
@@ -64,6 +65,11 @@ def read_pages(execute: Callable[[str, Request], Answer], operation: str, reques
         yield answer
 
 
+def _place(item: Item, names: tuple[str, ...]) -> wire.Item | None:
+    """Where an item stands, by its own attributes; None if it has not all of them."""
+    return {name: encode(item[name]) for name in names} if all(name in item for name in names) else None
+
+
 class Cursor:
     """Where one query or scan stands. It sends nothing: `request()` is to be sent, `feed()` takes the page."""
 
@@ -76,17 +82,21 @@ class Cursor:
         page_size: int | None = None,
         token: str | None = None,
         names: tuple[str, ...] | None = None,
+        decode: Callable[[list[wire.Item]], list[Any]] = decode_items,
+        place: Callable[[Any, tuple[str, ...]], wire.Item | None] = _place,
     ) -> None:
         self.operation = operation
+        self.decode = decode
+        self._place = place
         self.scanned = 0
         self.requests = 0
-        self.rest: Iterator[Item] = iter(())
+        self.rest: Iterator[Any] = iter(())
         """What of the page has not been given yet. Whoever takes from it moves the cursor."""
         self._request = request
         self._left = _positive("limit", limit)  # after this page
         self._page_size = _positive("page_size", page_size)
         self._names = names
-        self._items: list[Item] = []
+        self._items: list[Any] = []
         self._end = 0  # in the page, of what is given of it
         self._before = 0  # items given of earlier pages
         self._given = 0  # items of this page that are given, at its end
@@ -157,8 +167,9 @@ class Cursor:
         if at == 0:
             return write_token(self.question, self._page_start, 0)
         last = self._items[at - 1]
-        if self._names is not None and all(name in last for name in self._names):
-            return write_token(self.question, {name: encode(last[name]) for name in self._names}, 0)
+        start = None if self._names is None else self._place(last, self._names)
+        if start is not None:
+            return write_token(self.question, start, 0)
         return write_token(self.question, self._page_start, at)
 
 
@@ -216,58 +227,68 @@ class Progress:
         return self._cursor.requests
 
 
-class Items(Progress, Iterator[Item]):
+class PagedItems(Progress, Iterator[T], Generic[T]):
     """The items of a query or a scan, read as they are asked for."""
 
     def __init__(self, cursor: Cursor, execute: Callable[[str, Request], Answer]) -> None:
         super().__init__(cursor)
         self._execute = execute
 
-    def __next__(self) -> Item:
+    def __next__(self) -> T:
         cursor = self._cursor
         while True:
             for item in cursor.rest:
-                return item
+                found: T = item
+                return found
             if cursor.done:
                 raise StopIteration
-            cursor.feed(Page.of(self._execute(cursor.operation, cursor.request())))
+            cursor.feed(Page.of(self._execute(cursor.operation, cursor.request()), cursor.decode))
 
-    def pages(self) -> Iterator[list[Item]]:
+    def pages(self) -> Iterator[list[T]]:
         """The same, a page at a time; a page may be empty when a filter left nothing of it."""
         cursor = self._cursor
         while not cursor.done:
             if not length_hint(cursor.rest):
-                cursor.feed(Page.of(self._execute(cursor.operation, cursor.request())))
+                cursor.feed(Page.of(self._execute(cursor.operation, cursor.request()), cursor.decode))
             yield list(cursor.rest)
 
 
-class AsyncItems(Progress, AsyncIterator[Item]):
+class Items(PagedItems[Item]):
+    """The items of a query or a scan, as dicts."""
+
+
+class AsyncPagedItems(Progress, AsyncIterator[T], Generic[T]):
     """`Items` for asyncio."""
 
     def __init__(self, cursor: Cursor, execute: Callable[[str, Request], Awaitable[Answer]]) -> None:
         super().__init__(cursor)
         self._execute = execute
 
-    async def __anext__(self) -> Item:
+    async def __anext__(self) -> T:
         cursor = self._cursor
         while True:
             for item in cursor.rest:
-                return item
+                found: T = item
+                return found
             if cursor.done:
                 raise StopAsyncIteration
-            cursor.feed(Page.of(await self._execute(cursor.operation, cursor.request())))
+            cursor.feed(Page.of(await self._execute(cursor.operation, cursor.request()), cursor.decode))
 
-    async def pages(self) -> AsyncIterator[list[Item]]:
+    async def pages(self) -> AsyncIterator[list[T]]:
         """The same, a page at a time."""
         cursor = self._cursor
         while not cursor.done:
             if not length_hint(cursor.rest):
-                cursor.feed(Page.of(await self._execute(cursor.operation, cursor.request())))
+                cursor.feed(Page.of(await self._execute(cursor.operation, cursor.request()), cursor.decode))
             yield list(cursor.rest)
 
-    async def all(self) -> list[Item]:
+    async def all(self) -> list[T]:
         """All of them."""
         return [item async for page in self.pages() for item in page]
+
+
+class AsyncItems(AsyncPagedItems[Item]):
+    """`Items` for asyncio, as dicts."""
 
 
 Execute = Callable[[str, Request], Answer]

@@ -196,6 +196,27 @@ class Table:
         check(self)
 
     @classmethod
+    def of(cls, *models: type, name: str | None = None, **options: Any) -> Table:
+        """The table of a class that `@penstock.item` made, or of several: `Table.of(User, pitr=True)`."""
+        from penstock.client.models.model import models_of
+
+        table, found = models_of(models, name)
+        first = found[0]
+        indexes = {index.name: index for one in found for index in one.indexes.values()}
+        ttls = {one.ttl.attribute for one in found if one.ttl is not None}
+        made = [
+            Index(
+                one.name,
+                [f"{part.attribute}:{part.type}" for part in one.hash],
+                [f"{part.attribute}:{part.type}" for part in one.sort],
+                local=one.local,
+            )
+            for one in indexes.values()
+        ]
+        key = [f"{part.attribute}:{part.type}" for part in first.key]
+        return cls(table, key, indexes=made, ttl=ttls.pop() if ttls else None, **options)
+
+    @classmethod
     def unchecked(cls, **members: Any) -> Table:
         """A table as it was found: what exists is not refused, whatever quotas its account has."""
         table = object.__new__(cls)

@@ -133,6 +133,8 @@ def named_object(given: str, module: str, attribute: str) -> Any:
 
 def _tables_of(given: str, found: Any, layout: str) -> tuple[Table, ...]:
     """A Table, several of them, a mapping to them, or a function that gives one of these."""
+    if isinstance(found, type) and hasattr(found, "__item__"):
+        found = Table.of(found)
     if callable(found) and not isinstance(found, Table):
         found = _call_of_user(given, found, layout)
     if isinstance(found, Table):

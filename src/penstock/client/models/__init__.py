@@ -1,0 +1,8 @@
+"""Typed items: a class, its table, and the items of it.
+
+attributes.py  `Attr[T]` and `attr(…)`: an attribute in a class, and in an expression
+converters.py  an annotation's values in Python and on the wire
+records.py     the compiled reader and writer of a class
+model.py       `@item`: a class with its table's key, indexes, TTL and version
+item_table.py  the handle: `db.table(User)`, also for asyncio
+"""

@@ -1,0 +1,60 @@
+"""What mypy --strict says of a program with typed items."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+PROGRAM = """
+import penstock
+from penstock import Attr, attr, item
+
+
+@item("users")
+class User:
+    email: Attr[str] = attr(key=True)
+    visits: Attr[int] = attr(default=0)
+
+
+@item("users")
+class Guest:
+    email: Attr[str] = attr(key=True)
+
+
+db = penstock.connect()
+users = db.table(User)
+user = users.get("a")
+assert user is not None
+email: str = user.email
+user.visits = 4
+users.update(user, User.visits.set(User.visits + 1), if_=User.email == "a")
+one: User | Guest = next(db.table(User, Guest).query(User.email == "a"))
+
+User(5)  # E
+User("a", visits="x")  # E
+user.visits = "x"  # E
+user.emial  # E
+User.emial  # E
+User.visits.set("x")  # E
+users.put(Guest("a"))  # E
+users.put(user, if_=User.email == 5)  # E
+number: int = user.email  # E
+wrong: Attr[int] = attr(default="x")  # E
+"""
+
+
+def test_mypy_finds_exactly_the_wrong_lines(tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    told = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(file)],  # the usual cache
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    wrong = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# E")}
+    assert {int(line.split(":")[1]) for line in told.splitlines() if ": error:" in line} == wrong, told
