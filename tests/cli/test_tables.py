@@ -136,6 +136,8 @@ def test_apply_asks_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class _Terminal:
+    argv = ("penstock",)
+
     class stdin:
         @staticmethod
         def isatty() -> bool:

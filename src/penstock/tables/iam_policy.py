@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.plan.survey import REKEY_TABLE
+from penstock.tables.state.state_table import state_table_name
 
 Scope = Literal["table", "stream", "backup", "all"]
 """What an action is about: the table itself, its streams, its backups, or (ListTables) no resource at all."""
@@ -63,6 +64,14 @@ _SETTING = frozenset({"apply", "load", "rekey", "restore"})
 _STATE = _table("CreateTable", "DeleteItem", "DescribeTable", "GetItem", "PutItem", "TagResource", "UpdateItem")
 """What rekey does with the table in which it keeps its jobs."""
 
+_LOCKS = _table(
+    "CreateTable", "DeleteItem", "DescribeTable", "GetItem", "PutItem", "Query", "TagResource", "UpdateItem"
+)
+"""What a command does with the table of leases and history; CreateTable for the first one."""
+
+_STATE_WRITERS = frozenset({"apply", "destroy", "add-index", "change-index", "rekey"})
+"""Commands that hold leases there, and write to the history."""
+
 _STATE_READERS = frozenset({"plan", "verify", "apply"})
 """Commands that ask it whether a rekey reads a stream that a definition has not."""
 
@@ -91,6 +100,7 @@ def policy(
         _statement("Streams", _actions(needs, "stream"), [f"{start}{name}/stream/*" for name in names]),
         _statement("Backups", _actions(needs, "backup"), [f"{start}{name}/backup/*" for name in names]),
         _statement("RekeyState", _actions(_rekey_needs(asked), "table"), [start + REKEY_TABLE]),
+        _statement("State", _actions(_lock_needs(asked), "table"), [start + state_table_name()]),
         # AWS ties ListTables to no resource.
         _statement("List", _actions(needs, "all"), ["*"]),
         _statement("Keys", _key_actions(asked, tables), _keys(tables, partition, region or naming.region, account)),
@@ -113,6 +123,10 @@ def _rekey_needs(commands: Iterable[str]) -> Needs:
     if "rekey" in commands:
         return _STATE
     return frozenset() if _STATE_READERS.isdisjoint(commands) else _table("GetItem")
+
+
+def _lock_needs(commands: Iterable[str]) -> Needs:
+    return frozenset() if _STATE_WRITERS.isdisjoint(commands) else _LOCKS
 
 
 def _settings(tables: Sequence[Table], *, named: bool) -> Needs:

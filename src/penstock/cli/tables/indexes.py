@@ -39,6 +39,7 @@ from penstock.tables.indexes import (
 )
 from penstock.tables.plan.changes import count
 from penstock.tables.plan.survey import Live
+from penstock.tables.state.locked_apply import survey_again
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -261,6 +262,7 @@ def change_index(
         form = index_json(plan) | {"replaces": index}
         if not plan.exists or live.in_motion or (options.as_json and keep_old):
             carry_out(db, plan.survey, options, policy, more=form, last=keep_old)
+            removal = survey_again(db, removal)  # our own index is no change by somebody else
         if keep_old:
             click.echo(f"Both are there. Move the queries from {index} to {new_name}, then run it again.", err=True)
             return

@@ -22,6 +22,7 @@ from penstock.tables.apply.table_changer import MAX_WAIT_SECONDS
 from penstock.tables.definitions.definition import PRODUCTION, Naming, Table, check_names
 from penstock.tables.definitions.sources import Definitions, load
 from penstock.tables.plan.failures import TableFailed
+from penstock.tables.state.state_table import LeaseHeld, StateTable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,22 +79,46 @@ parameter_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class ChangeOptions:
-    """How a change is to be made: --max-wait, --dry-run, --yes and --json."""
+    """How a change is to be made: --max-wait, --dry-run, --yes, --json and --no-lock."""
 
     max_wait: float
     dry_run: bool
     yes: bool
     as_json: bool
+    no_lock: bool = False
+
+    def state(self, db: Database) -> StateTable | None:
+        """The table with leases and history; None with --no-lock."""
+        return None if self.no_lock else StateTable(db)
+
+
+no_lock_option = click.option(
+    "--no-lock", is_flag=True,
+    help="Go without the table penstock-state: no lease on the tables, nothing in their history.",
+)  # fmt: skip
+
+
+def tell_waiting() -> Callable[[LeaseHeld], None]:
+    """Says who is waited for, once for each."""
+    told: set[str] = set()
+
+    def tell(held: LeaseHeld) -> None:
+        text = f"Waiting: the {' '.join(held.thing)} is held by {held.holder or 'another process'}."
+        if text not in told:
+            told.add(text)
+            click.echo(text, err=True)
+
+    return tell
 
 
 def change_options(function: Callable[..., None]) -> Callable[..., None]:
-    """The four of them, given to the command as `options`."""
+    """All of them, given to the command as `options`."""
 
     @wraps(function)
-    def with_options(max_wait: float, dry_run: bool, yes: bool, as_json: bool, **rest: Any) -> None:
-        function(options=ChangeOptions(max_wait, dry_run, yes, as_json), **rest)
+    def with_options(max_wait: float, dry_run: bool, yes: bool, as_json: bool, no_lock: bool, **rest: Any) -> None:
+        function(options=ChangeOptions(max_wait, dry_run, yes, as_json, no_lock), **rest)
 
-    return max_wait_option(dry_run_option(yes_option(json_option(with_options))))
+    return max_wait_option(no_lock_option(dry_run_option(yes_option(json_option(with_options)))))
 
 
 def naming_options(function: F) -> F:

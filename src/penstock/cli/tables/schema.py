@@ -12,10 +12,9 @@ from penstock.cli.kit.databases import missing_file, note_missing_file, open_dat
 from penstock.cli.kit.exit_codes import DIFFERENT, FAILED, INTERRUPTED, end_with
 from penstock.cli.kit.options import confirm, db_option, json_option, same_command
 from penstock.cli.kit.output import ProgressLine, print_json
-from penstock.cli.tables.options import ChangeOptions, NamedTables, change_options, tables_options
+from penstock.cli.tables.options import ChangeOptions, NamedTables, change_options, tables_options, tell_waiting
 from penstock.client.database import Database
 from penstock.tables.apply.apply import ApplyReport, Interrupted, Outcome
-from penstock.tables.apply.apply import apply as apply_survey
 from penstock.tables.apply.table_changer import AlreadyMade, Finished, Pace, Progress
 from penstock.tables.doctor import Finding, examine_definitions, examine_live
 from penstock.tables.plan.changes import count, describe_whole
@@ -23,6 +22,7 @@ from penstock.tables.plan.failures import Failure
 from penstock.tables.plan.plan import Plan
 from penstock.tables.plan.render import Style, plan_json, render_lines
 from penstock.tables.plan.survey import Survey, TableSurvey, keep_added_indexes, survey, survey_to_delete
+from penstock.tables.state.locked_apply import apply_locked as apply_survey
 
 drop_index_option = click.option(
     "--drop-index", "drop", multiple=True, metavar="TABLE.INDEX",
@@ -246,8 +246,10 @@ def carry_out(
     screen = Screen(quiet=options.as_json)
     try:
         report = apply_survey(
-            db, survey, pace=Pace(max_wait_seconds=options.max_wait), report=screen.report, policy=policy
-        )
+            db, survey, options.state(db), kind=click.get_current_context().info_name or "apply",
+            purpose=same_command(), on_wait=tell_waiting(),
+            pace=Pace(max_wait_seconds=options.max_wait), report=screen.report, policy=policy,
+        )  # fmt: skip
     except Interrupted as error:
         screen.end()
         _print_report(error.report, options.as_json, {**(more or {}), "interrupted": True})

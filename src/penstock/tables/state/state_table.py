@@ -126,16 +126,17 @@ class LeaseHeld(PenstockError):
 class StateTableRefused(PenstockError):
     """IAM does not let us use the state table."""
 
-    def __init__(self, table: str, reason: str) -> None:
-        super().__init__(table, reason)
+    def __init__(self, table: str, reason: str, policy: str = "penstock tables policy") -> None:
+        super().__init__(table, reason, policy)
         self.table = table
         self.reason = reason
+        self.policy = policy
 
     def __str__(self) -> str:
         return (
             f"The table {self.table}, which keeps leases and the history of changes, may not be used: {self.reason} "
-            "Allow it (`penstock tables policy` writes the policy), or give --no-lock where the command has it: then "
-            "nobody is kept from changing the same table at the same time."
+            f"Allow it (`{self.policy}` writes the policy), or give --no-lock: then nobody is kept from changing the "
+            "same table at the same time, and its history has a gap."
         )
 
 
