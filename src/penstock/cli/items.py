@@ -217,12 +217,24 @@ class View:
 
 
 def show_table(pages: Iterable[list[Item]], first: Sequence[str], columns: Sequence[str] = ()) -> int:
-    """Items in columns: those of the key first, then the most frequent. What is not shown is named on stderr."""
+    """Items in columns. How many, and what is not shown, is told on stderr."""
+    count, unseen = print_rows(pages, first, columns)
+    if not count:
+        click.echo("No items.", err=True)
+    elif has_reader():
+        hidden = f"; not shown: {', '.join(unseen)} (--columns, --json)" if unseen else ""
+        click.echo(f"{count_text(count, 'item')}{hidden}", err=True)
+    return count
+
+
+def print_rows(
+    pages: Iterable[list[Item]], first: Sequence[str], columns: Sequence[str] = ()
+) -> tuple[int, Sequence[str]]:
+    """Items in columns: those of the key first, then the most frequent. Returns how many, and what is not shown."""
     items = (item for page in pages for item in page)
     sample = list(islice(items, _SAMPLE_ROWS))
     if not sample:
-        click.echo("No items.", err=True)
-        return 0
+        return 0, ()
     names = list(columns) or _column_names(sample, first)
     numbers = [all("N" in item.get(name, {"N": ""}) for item in sample) for name in names]
     grid = Grid(names, [_cells(item, names) for item in sample], numbers=numbers)
@@ -237,10 +249,8 @@ def show_table(pages: Iterable[list[Item]], first: Sequence[str], columns: Seque
         count += 1
         unseen.update(() if columns else (name for name in item if name not in names and len(unseen) < 50))
         if not has_reader():
-            return count
-    hidden = f"; not shown: {', '.join(sorted(unseen))} (--columns, --json)" if unseen else ""
-    click.echo(f"{count_text(count, 'item')}{hidden}", err=True)
-    return count
+            break
+    return count, sorted(unseen)
 
 
 def _column_names(sample: Sequence[Item], first: Sequence[str]) -> list[str]:

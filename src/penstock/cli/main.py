@@ -30,6 +30,7 @@ COMMANDS = {
         "Tables as code: plan, apply, verify; and their items: dump, load, rekey.",
     ),
     "items": ("penstock.cli.items", "The items of a table: get, put, query, scan, count, update, delete."),
+    "sql": ("penstock.cli.sql", "PartiQL statements: a shell, or -c, a file, stdin."),
     "records": ("penstock.cli.records", "Run a function on every pending record of a table, in parallel."),
     "files": ("penstock.cli.files", "Files in a folder or in S3: list, get, put, verify, and more."),
     "worker": ("penstock.cli.worker", "Run the jobs of an app."),
@@ -40,7 +41,7 @@ COMMANDS = {
 
 SECTIONS = {
     "Database": ("quickstart", "serve", "up", "backup", "repair", "heat"),
-    "Tables": ("tables", "items", "records", "files"),
+    "Tables": ("tables", "items", "sql", "records", "files"),
     "Jobs": ("worker", "jobs", "schedules"),
     "Systems": ("demo",),
 }

@@ -90,9 +90,14 @@ class Parsed:
 @lru_cache(maxsize=CACHED)
 def parse(text: str) -> Parsed:
     """The statement of this text; refused as DynamoDB refuses it."""
-    grammar = _Grammar(Reader(text))
+    return read_statement(Reader(text))
+
+
+def read_statement(reader: Reader) -> Parsed:
+    """The same of its tokens; where it is refused, `reader.place` is where reading stopped."""
+    grammar = _Grammar(reader)
     try:
-        return Parsed(grammar.statement(), grammar.reader.parameters)
+        return Parsed(grammar.statement(), reader.parameters)
     finally:
         del grammar.reader  # each knows the other: apart, they go at once, without the collector
 
@@ -630,6 +635,7 @@ class Reader:
             return Boolean(kind == "true", place)
         if kind in ("null", "missing"):
             return Null(place) if kind == "null" else Missing(place)
+        self._position -= kind != END  # `place` is where reading stopped
         raise _unexpected(token)
 
     def _name(self) -> Node:

@@ -171,6 +171,18 @@ def tokenize(statement: str) -> list[Token]:
     return tokens
 
 
+def unreadable_place(statement: str) -> Place | None:
+    """Where `tokenize` meets what is no token: an odd character, or a quote that is not closed."""
+    position = 0
+    while position < len(statement):
+        match = _TOKEN.match(statement, position)
+        if match is None:
+            line_start = statement.rfind("\n", 0, position) + 1
+            return Place(statement.count("\n", 0, position) + 1, position - line_start + 1, 1)
+        position = match.end()
+    return None
+
+
 def _token(group: str, text: str, place: Place) -> Token:
     if group == "word":
         lower = text.lower()
