@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from fleets import Place
 from hypothesis import given
 from table_checks import without_empty_maximums
 from table_strategies import tables
@@ -13,7 +14,7 @@ from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.engine.catalog.catalog import Scope
 from penstock.tables.definitions.aws_shapes import Facts, create_request, from_description
-from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.definitions.definition import Index, Table, Throughput
 from penstock.tables.definitions.export_file import ExportError, SummaryRow, export_text, read_export, summary_text
 from penstock.tables.definitions.problems import DefinitionError
 
@@ -117,3 +118,120 @@ def test_S1_6_the_summary_has_a_line_for_each_table() -> None:
         "app-companies  companyId, at  1        on demand  1,234    56,789  companies.json",
         "jobs           id             0        on demand  missing",
     ]
+
+
+# ── members that are not known, and what is not told ─────────────────────────────────────────────
+
+FULL = Table(
+    "jobs",
+    "id:S",
+    indexes=[Index("by-state", "state:S", projection=["at"])],
+    ttl="expires",
+    stream="NEW_IMAGE",
+    pitr=7,
+    tags={"team": "blue"},
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (
+            "GlobalSecondaryIndexes",
+            "GlobalSecondaryIndexs",
+            "/Table/GlobalSecondaryIndexs is unknown (did you mean Glo",
+        ),
+        ("IndexName", "indexname", "/Table/GlobalSecondaryIndexes/0/indexname is unknown (did you mean IndexName?)"),
+        (
+            "NonKeyAttributes",
+            "NonkeyAttribute",
+            "/Table/GlobalSecondaryIndexes/0/Projection/NonkeyAttribute is unknown (did you mean NonKeyAttributes?)",
+        ),
+        ("TimeToLiveDescription", "TimeToLive", "/TimeToLive is unknown (did you mean TimeToLiveDescription?)"),
+        ("StreamViewType", "View", "/Table/StreamSpecification/View is unknown (there is StreamEnabled, Stre"),
+        ("RecoveryPeriodInDays", "a/b~", "/PointInTimeRecoveryDescription/a~1b~0 is unknown (there is"),
+        ('"Value"', '"Values"', "/Tags/0/Values is unknown (did you mean Value?)"),
+    ],
+)
+def test_a_member_that_is_not_known_is_refused_at_every_level(old: str, new: str, told: str) -> None:
+    text = export_text(FULL)
+    assert old in text
+    with pytest.raises(ExportError) as caught:
+        read_export(text.replace(old, new), "jobs.json")
+    assert told in str(caught.value)
+
+
+def test_every_unknown_member_is_told_at_once() -> None:
+    with pytest.raises(ExportError, match=r"/TableNam is unknown .*; /KeySchem is unknown"):
+        read_export('{"TableNam": "x", "KeySchem": []}', "jobs.json")
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_describe_table_as_a_definition_plans_nothing_away(wrapped: bool) -> None:
+    place = Place()
+    place.apply(FULL)
+    answer = place.db.execute("DescribeTable", {"TableName": "jobs"})
+    description = answer["Table"] | {
+        "TableId": "1f1c", "LatestStreamLabel": "2026", "Replicas": [{"RegionName": "eu-west-1"}],
+        "ProvisionedThroughput": {"NumberOfDecreasesToday": 0, "ReadCapacityUnits": 0, "WriteCapacityUnits": 0},
+    }  # fmt: skip
+    text = json.dumps({"Table": description} if wrapped else description, default=str)
+    read = read_export(text, "jobs.json")
+    found = place.survey(read)
+    assert found.plan.is_empty, "TTL, recovery and tags stay"
+    assert found.ignored == ("jobs (ttl)",)
+    assert read_export(export_text(read), "again.json").ignore == ("ttl",)
+    with_ttl = json.dumps({"Table": description, "TimeToLiveDescription": {"TimeToLiveStatus": "DISABLED"}})
+    assert not place.survey(read_export(with_ttl, "jobs.json")).plan.is_empty, "what is told is compared"
+
+
+# ── what something else owns ─────────────────────────────────────────────────────────────────────
+
+
+def test_capacity_that_something_else_owns_is_no_drift() -> None:
+    place = Place()
+    index = Index("by-state", "state:S")
+    place.apply(Table("jobs", "id:S", billing=Throughput(77, 77), indexes=[index]))
+    five = Table("jobs", "id:S", billing=Throughput(5, 5), indexes=[index])
+    assert not place.survey(five).plan.is_empty
+    ignoring = Table("jobs", "id:S", billing=Throughput(5, 5), indexes=[index], ignore=["billing"])
+    assert place.survey(ignoring).plan.is_empty
+    assert place.survey(Table("jobs", "id:S", indexes=[index], ignore=["billing"])).plan.is_empty, "on demand"
+    assert place.survey(read_export(export_text(ignoring), "jobs.json")).plan.is_empty
+
+    more = Table("jobs", "id:S", indexes=[index, Index("by-at", "at:N")], ignore=["billing"])
+    report = place.apply(more)
+    assert not report.failures, "a new index of a provisioned table gets units"
+    assert place.survey(more).plan.is_empty
+
+    on_demand = Table("logs", "id:S")
+    place.apply(on_demand)
+    provisioned = Table("logs", "id:S", billing=Throughput(5, 5), indexes=[index], ignore=["billing"])
+    assert not place.apply(provisioned).failures, "and one of an on-demand table gets none"
+    assert place.survey(provisioned).plan.is_empty
+
+
+def test_what_is_ignored_is_still_made_with_a_new_table() -> None:
+    place = Place()
+    place.apply(Table("jobs", "id:S", billing=Throughput(5, 5), ttl="expires", ignore=["billing", "ttl"]))
+    assert place.survey(Table("jobs", "id:S", billing=Throughput(5, 5), ttl="expires")).plan.is_empty
+    assert place.survey(Table("jobs", "id:S", ttl="other", ignore=["billing", "ttl"])).plan.is_empty
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["biling"], "Did you mean 'billing'"),
+        (["key"], "It may name billing, deletion_protection"),
+        ("billing", 'Use a list of members, such as ["billing"]'),
+        (None, 'Use a list of members, such as ["billing"]'),
+        ([7], 'Use a list of members, such as ["billing"]'),
+    ],
+)
+def test_ignore_of_what_cannot_be_ignored_is_refused(given: object, told: str) -> None:
+    with pytest.raises(DefinitionError, match=r"table 'jobs'") as caught:
+        Table("jobs", "id:S", ignore=given)  # type: ignore[arg-type]
+    assert told in str(caught.value)
+    if isinstance(given, list) and given != [7]:
+        with pytest.raises(DefinitionError, match=r"table 'jobs'"):
+            read_export(export_text(Table("jobs", "id:S")).rstrip()[:-1] + f', "Ignore": {json.dumps(given)}}}', "x")

@@ -308,12 +308,15 @@ def show_under_way(tables: Iterable[TableSurvey]) -> None:
 def show_not_compared(survey: Survey) -> None:
     if survey.not_compared:
         click.echo(f"Not compared, because this endpoint does not tell: {', '.join(survey.not_compared)}.")
+    if survey.ignored:
+        click.echo(f"Not compared, because the definition leaves it open: {', '.join(survey.ignored)}.")
 
 
 def survey_json(survey: Survey) -> dict[str, Any]:
     return plan_json(survey.plan) | {
         "under_way": [one.name for one in survey.under_way],
         "not_compared": list(survey.not_compared),
+        "ignored": list(survey.ignored),
         **_notes_json(survey),
     }
 

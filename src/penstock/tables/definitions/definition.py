@@ -143,6 +143,7 @@ class Table:
 
     `name` is the table's suffix; `Naming` makes the full name of it. `pitr` is True, False or a number of days.
     `sse` is True for the account's AWS-managed key, False for DynamoDB's own, or the KMS key to use.
+    `ignore` names members that something else owns once the table is there: `ignore=["billing"]` with autoscaling.
     """
 
     name: str
@@ -159,6 +160,8 @@ class Table:
     table_class: str | None
     deletion_protection: bool | None
     sse: bool | str | None
+    ignore: tuple[str, ...]
+    """Members that a new table gets, and that are not compared afterwards."""
 
     def __init__(
         self,
@@ -176,6 +179,7 @@ class Table:
         table_class: str | None = None,
         deletion_protection: bool | None = None,
         sse: bool | str | None = None,
+        ignore: Iterable[str] = (),
     ) -> None:
         _set(
             self,
@@ -192,6 +196,7 @@ class Table:
             table_class=table_class,
             deletion_protection=deletion_protection,
             sse=sse,
+            ignore=tuple(sorted(set(ignore), key=str)) if _is_several(ignore) else ignore,
         )
         check(self)
 
@@ -260,6 +265,7 @@ _ABSENT: dict[str, Any] = {
     "table_class": None,
     "deletion_protection": None,
     "sse": None,
+    "ignore": (),
 }
 
 

@@ -3,7 +3,8 @@
 1. Two exports of the same table are the same bytes: one fixed order, and no ARNs, account ids, TableIds, dates or
    sizes.
 2. What is exported and read again is the same definition.
-3. The plain output of `aws dynamodb describe-table` can be read too.
+3. The plain output of `aws dynamodb describe-table` can be read too. What it does not tell is not compared.
+4. A member that is not known is refused, at every level.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from penstock.errors import PenstockError
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
 from penstock.tables.definitions.definition import MANAGER, STANDARD_TAGS, Index, Maximum, Table, Throughput
+from penstock.tables.definitions.export_members import unknown_members
 from penstock.tables.definitions.problems import check
 
 SUMMARY_FILE = "table-summary.txt"
@@ -54,6 +56,10 @@ def export_form(table: Table, *, warm: bool = False) -> Json:
         form["ContinuousBackupsDescription"] = {"PointInTimeRecoveryDescription": _pitr_form(table.pitr)}
     if table.tags is not None:
         form["Tags"] = aws_shapes.tag_list(exported_tags(table.tags))
+    if table.ignore:
+        form["Ignore"] = list(table.ignore)
+    if "ttl" in table.ignore and table.ttl is None:
+        del form["TimeToLiveDescription"]  # as it was not told
     return form
 
 
@@ -143,6 +149,9 @@ def read_export(text: str | bytes, file: str, name: str | None = None) -> Table:
     document = _parse_json(text, file)
     if not isinstance(document, dict) or not isinstance(document.get("Table", document), dict):
         raise ExportError(file, "it is no description of a table")
+    unknown = unknown_members(document)
+    if unknown:
+        raise ExportError(file, "; ".join(unknown))
     try:
         table = _read(document, name)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -190,7 +199,12 @@ def _read(document: Mapping[str, Any], name: str | None) -> Table:
     unsaid = {} if bare else {ours: None for ours, theirs in absent.items() if theirs not in described}
     key_id = (described.get("SSEDescription") or {}).get("KMSMasterKeyId")
     told = {"sse": key_id} if key_id else {}
-    return table.replace(**(unsaid | told))
+    ignored = document.get("Ignore") or []
+    if not isinstance(ignored, list) or not all(isinstance(one, str) for one in ignored):
+        raise TypeError("Ignore is no list of texts")
+    # DescribeTable knows of no TTL: without its companion, nobody has said that there is none.
+    untold = () if "TimeToLiveDescription" in document else ("ttl",)
+    return table.replace(**(unsaid | told), ignore=tuple(sorted({*ignored, *untold})))
 
 
 def _missing(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import reprlib
 from collections import Counter
@@ -33,6 +34,18 @@ LEAST_WARM = (12_000, 4_000)  # reads and writes a second that every new on-dema
 
 TYPES = ("S", "N", "B")
 VIEWS = ("KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES")
+IGNORABLE = (
+    "billing",
+    "deletion_protection",
+    "on_demand_max",
+    "pitr",
+    "sse",
+    "stream",
+    "table_class",
+    "tags",
+    "ttl",
+    "warm",
+)
 CLASSES = ("STANDARD", "STANDARD_INFREQUENT_ACCESS")
 
 _NO_KEYS = frozenset({"AES256", "AES-256", "AWS:KMS", "KMS", "ENABLED", "DISABLED", "TRUE", "FALSE"})
@@ -93,6 +106,7 @@ def problems_of(table: Table) -> Iterator[Problem]:
     yield from _capacity_problems(table, where)
     yield from _setting_problems(table, where)
     yield from _tag_problems(table, where)
+    yield from _ignore_problems(table, where)
 
 
 # ── types ────────────────────────────────────────────────────────────────────────────────────────
@@ -115,6 +129,10 @@ def _is_key(value: object) -> bool:
     attributes = [one for part in parts if isinstance(part, tuple) for one in part]
     texts = [getattr(one, member, None) for one in attributes for member in ("name", "type")]
     return all(isinstance(part, tuple) for part in parts) and all(isinstance(text, str) for text in texts)
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(one, str) for one in value)
 
 
 def _is_projection(value: object) -> bool:
@@ -142,6 +160,7 @@ _TABLE_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "warm": _WARM,
     "deletion_protection": (_is_bool, "Use True, False or None"),
     "sse": (lambda value: isinstance(value, bool | str), "Use True, False, the name of a KMS key, or None"),
+    "ignore": (_is_texts, 'Use a list of members, such as ["billing"]'),
 }
 _INDEX_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "key": (_is_key, 'Write Index("by-state", "state:S"), or Index("by-state", "state:S", "at:N") with a sort key'),
@@ -151,7 +170,7 @@ _INDEX_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "on_demand_max": _MAXIMUM,
     "warm": _WARM,
 }
-_NEVER_NONE = ("key", "indexes", "projection", "local")
+_NEVER_NONE = ("key", "ignore", "indexes", "projection", "local")
 
 
 def _type_problems(table: Table, where: str) -> Iterator[Problem]:
@@ -373,3 +392,11 @@ def _tag_problems(table: Table, where: str) -> Iterator[Problem]:
         if len(value) > TAG_VALUE_CHARACTERS or _TAG.fullmatch(value) is None:
             text = f"the value of tag {key!r} is refused"
             yield Problem(where, text, f"Use up to {TAG_VALUE_CHARACTERS} letters, digits, +-=._:/@")
+
+
+def _ignore_problems(table: Table, where: str) -> Iterator[Problem]:
+    for name in table.ignore:
+        if name not in IGNORABLE:
+            near = difflib.get_close_matches(name, IGNORABLE, n=1)
+            mend = f"Did you mean {near[0]!r}" if near else f"It may name {', '.join(IGNORABLE)}"
+            yield Problem(where, f"ignore names {name!r}, which is no member that can be left to others", mend)

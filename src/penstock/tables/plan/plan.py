@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -58,11 +58,37 @@ def diff(live: Table | None, wanted: Table | None) -> tuple[Change, ...]:
         return () if wanted is None else (CreateTable(wanted),)
     if wanted is None:
         return (DeleteTable(live),)
+    wanted = without_ignored(live, wanted)
     if live.key != wanted.key:
         return (ReplaceTable(live, wanted, OTHER_KEY),)
     if _shapes(live.local_indexes) != _shapes(wanted.local_indexes):
         return (ReplaceTable(live, wanted, OTHER_LOCAL_INDEXES),)
     return (*_safeguards(live, wanted), *_removals(live, wanted), *_updates(live, wanted), *_additions(live, wanted))
+
+
+def without_ignored(live: Table, wanted: Table) -> Table:
+    """The definition, with what it leaves to others as it was found."""
+    if not wanted.ignore:
+        return wanted
+    found = wanted.replace(**{name: getattr(live, name) for name in wanted.ignore})
+    return found.replace(indexes=tuple(_index_without_ignored(live, index, wanted.ignore) for index in found.indexes))
+
+
+def _index_without_ignored(live: Table, index: Index, ignored: tuple[str, ...]) -> Index:
+    if index.local:
+        return index
+    before = live.index(index.name)
+    if "billing" in ignored:
+        provisioned = live.billing if isinstance(live.billing, Throughput) else None
+        own = index.throughput if before is None else before.throughput
+        index = replace(index, throughput=provisioned and (own or provisioned))
+        if provisioned is not None:
+            index = replace(index, on_demand_max=None)
+    if before is not None and "on_demand_max" in ignored:
+        index = replace(index, on_demand_max=None)
+    if before is not None and "warm" in ignored:
+        index = replace(index, warm=None)
+    return index
 
 
 def _safeguards(live: Table, wanted: Table) -> Iterator[Change]:

@@ -214,6 +214,17 @@ class Survey:
         found = {name for wanted, live in lives for name in live.unsupported if getattr(wanted, name) is not None}
         return tuple(sorted(found))
 
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """`jobs (billing, ttl)`: what a definition leaves to others, or does not tell."""
+        return tuple(filter(None, map(_ignored, self.tables)))
+
+
+def _ignored(one: TableSurvey) -> str:
+    if one.wanted is None or one.live is None or not one.wanted.ignore:
+        return ""
+    return f"{one.name} ({', '.join(one.wanted.ignore)})"
+
 
 def survey(db: Database | None, tables: Iterable[Table], naming: Naming, *, policy: str = "") -> Survey:
     """Looks once at every table that is defined, side by side. Changes nothing. Without a database, no table exists.
