@@ -10,7 +10,7 @@ from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.plan.survey import REKEY_TABLE
 
 Scope = Literal["table", "stream", "backup", "all"]
-"""What an action is about: the table itself, its streams, its backups, or (ListTables) no resource at all."""
+"""What an action is about: the table itself, its streams, its backups, or (ListTables, ListBackups) no resource at all."""
 
 Needs = frozenset[tuple[Scope, str]]
 
@@ -32,6 +32,10 @@ _RESTORES: Needs = (
 )
 
 _COMMANDS: dict[str, Needs] = {
+    "list": _LIST | _table("DescribeTable"),
+    "show": _LOOK,
+    "backups": _table("DescribeTable") | frozenset({("all", "ListBackups")}),
+    "delete-backup": frozenset({("backup", "DeleteBackup"), ("backup", "DescribeBackup")}),
     "plan": _LOOK,
     "verify": _LOOK | _LIST,
     "export": _LOOK | _LIST,
@@ -88,7 +92,7 @@ def policy(
         _statement("Streams", _actions(needs, "stream"), [f"{start}{name}/stream/*" for name in names]),
         _statement("Backups", _actions(needs, "backup"), [f"{start}{name}/backup/*" for name in names]),
         _statement("RekeyState", _actions(_rekey_needs(asked), "table"), [start + REKEY_TABLE]),
-        # AWS ties ListTables to no resource.
+        # AWS ties ListTables and ListBackups to no resource.
         _statement("List", _actions(needs, "all"), ["*"]),
         _statement("Keys", _key_actions(asked, tables), _keys(tables, partition, region or naming.region, account)),
     ]

@@ -2,6 +2,7 @@
 
 options.py   DEFINITIONS, --env, --prefix and others, and the tables that they name
 schema.py    plan, apply, verify, destroy, doctor; how plans and progress are shown
+browse.py    list, show, backups, delete-backup
 indexes.py   add-index, change-index
 data.py      dump, load, diff-data, backup, restore
 rekey.py     rekey
@@ -26,6 +27,8 @@ _HERE = "penstock.cli.tables"
 
 # name → (module:attribute, what `penstock tables --help` says of it)
 COMMANDS = {
+    "list": (f"{_HERE}.browse:list_tables", "List tables: status, items, size, billing and indexes."),
+    "show": (f"{_HERE}.browse:show", "Show one table with all its settings."),
     "plan": (f"{_HERE}.schema:plan", "Show what apply would do, and what it costs."),
     "apply": (f"{_HERE}.schema:apply", "Make the tables as they are defined."),
     "verify": (f"{_HERE}.schema:verify", "Compare live tables with their definitions."),
@@ -42,6 +45,8 @@ COMMANDS = {
     "load": (f"{_HERE}.data:load", "Load a dumped folder into a table."),
     "diff-data": (f"{_HERE}.data:diff_data", "Compare the items of two tables."),
     "backup": (f"{_HERE}.data:backup", "Make a DynamoDB backup of one table, and wait until it can be used."),
+    "backups": (f"{_HERE}.browse:backups", "List backups."),
+    "delete-backup": (f"{_HERE}.browse:delete_backup", "Delete one backup."),
     "restore": (f"{_HERE}.data:restore", "Restore a table with all its settings, and verify it."),
     "export": (f"{_HERE}.formats:export", "Write the definitions of live tables to a folder."),
     "cloudformation": (f"{_HERE}.formats:cloudformation", "Write the tables as a CloudFormation template."),
@@ -49,11 +54,18 @@ COMMANDS = {
     "policy": (f"{_HERE}.formats:policy", "Write the least IAM policy for commands and tables."),
 }
 SECTIONS = {
+    "Live tables": ("list", "show"),
     "Definitions": ("plan", "apply", "verify", "doctor", "destroy", "add-index", "change-index", "rekey"),
-    "Items": ("migrate", "dump", "load", "diff-data", "backup", "restore"),
+    "Items": ("migrate", "dump", "load", "diff-data"),
+    "Backups": ("backup", "backups", "restore", "delete-backup"),
     "Formats": ("export", "cloudformation", "terraform", "policy"),
 }
-SYNONYMS = {"diff": ("plan", "verify", "diff-data"), "drift": ("plan", "verify")}
+SYNONYMS = {
+    "describe": ("show",),
+    "ls": ("list",),
+    "diff": ("plan", "verify", "diff-data"),
+    "drift": ("plan", "verify"),
+}
 
 _HELP = """Tables as code: plan, apply, verify and export them.
 

@@ -343,7 +343,7 @@ def _tables(source: Source, new: str) -> tuple[str, ...]:
         case PointInTime(origin):
             return origin, new
         case Backup(arn):
-            return arn.partition(":table/")[2].partition("/")[0] or arn, new
+            return backups.table_of(arn), new
         case DumpFolder():
             return (new,)
 
