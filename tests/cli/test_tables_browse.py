@@ -91,7 +91,7 @@ def test_a_table_that_may_not_be_looked_at_hides_no_other(monkeypatch: pytest.Mo
     monkeypatch.setattr(Database, "execute", execute)
     told = run("list", code=1)
     assert [json.loads(line)["name"] for line in told.stdout.splitlines()] == ["shop-orders"]
-    assert told.stderr.startswith("other: looking at it: not yours")
+    assert told.stderr.startswith("other: looking at it: AccessDeniedException: not yours")
 
 
 def test_show_tells_every_setting() -> None:

@@ -5,6 +5,7 @@ schema.py    plan, apply, verify, destroy, doctor; how plans and progress are sh
 browse.py    list, show, backups, delete-backup
 indexes.py   add-index, change-index
 data.py      dump, load, diff-data, backup, restore
+dumps.py     where dump writes to, and load reads from
 rekey.py     rekey
 migrate.py   migrate: new, plan, up, down, status, verify
 formats.py   export, cloudformation, terraform, policy
@@ -41,8 +42,8 @@ COMMANDS = {
     ),
     "rekey": (f"{_HERE}.rekey", "Change a table's primary key, with its data."),
     "migrate": (f"{_HERE}.migrate", "Bring items into a new shape, while the table is in use."),
-    "dump": (f"{_HERE}.data:dump", "Write a table's definition and items to a folder."),
-    "load": (f"{_HERE}.data:load", "Load a dumped folder into a table."),
+    "dump": (f"{_HERE}.data:dump", "Write tables to a folder, a file, S3 or stdout."),
+    "load": (f"{_HERE}.data:load", "Load what dump has written."),
     "diff-data": (f"{_HERE}.data:diff_data", "Compare the items of two tables."),
     "backup": (f"{_HERE}.data:backup", "Make a DynamoDB backup of one table, and wait until it can be used."),
     "backups": (f"{_HERE}.browse:backups", "List backups."),
