@@ -11,7 +11,7 @@ from penstock.tables.plan.survey import REKEY_TABLE
 from penstock.tables.state.state_table import state_table_name
 
 Scope = Literal["table", "stream", "backup", "all"]
-"""What an action is about: the table itself, its streams, its backups, or (ListTables) no resource at all."""
+"""What an action is about: the table itself, its streams, its backups, or (ListTables, ListBackups) no resource at all."""
 
 Needs = frozenset[tuple[Scope, str]]
 
@@ -33,6 +33,10 @@ _RESTORES: Needs = (
 )
 
 _COMMANDS: dict[str, Needs] = {
+    "list": _LIST | _table("DescribeTable"),
+    "show": _LOOK,
+    "backups": _table("DescribeTable") | frozenset({("all", "ListBackups")}),
+    "delete-backup": frozenset({("backup", "DeleteBackup"), ("backup", "DescribeBackup")}),
     "plan": _LOOK,
     "verify": _LOOK | _LIST,
     "export": _LOOK | _LIST,
@@ -101,7 +105,7 @@ def policy(
         _statement("Backups", _actions(needs, "backup"), [f"{start}{name}/backup/*" for name in names]),
         _statement("RekeyState", _actions(_rekey_needs(asked), "table"), [start + REKEY_TABLE]),
         _statement("State", _actions(_lock_needs(asked), "table"), [start + state_table_name()]),
-        # AWS ties ListTables to no resource.
+        # AWS ties ListTables and ListBackups to no resource.
         _statement("List", _actions(needs, "all"), ["*"]),
         _statement("Keys", _key_actions(asked, tables), _keys(tables, partition, region or naming.region, account)),
     ]

@@ -2,8 +2,10 @@
 
 options.py   DEFINITIONS, --env, --prefix and others, and the tables that they name
 schema.py    plan, apply, verify, destroy, doctor; how plans and progress are shown
+browse.py    list, show, backups, delete-backup
 indexes.py   add-index, change-index
 data.py      dump, load, diff-data, backup, restore
+dumps.py     where dump writes to, and load reads from
 rekey.py     rekey
 migrate.py   migrate: new, plan, up, down, status, verify
 formats.py   import, export, cloudformation, terraform, policy
@@ -26,6 +28,8 @@ _HERE = "penstock.cli.tables"
 
 # name → (module:attribute, what `penstock tables --help` says of it)
 COMMANDS = {
+    "list": (f"{_HERE}.browse:list_tables", "List tables: status, items, size, billing and indexes."),
+    "show": (f"{_HERE}.browse:show", "Show one table with all its settings."),
     "plan": (f"{_HERE}.schema:plan", "Show what apply would do, and what it costs."),
     "apply": (f"{_HERE}.schema:apply", "Make the tables as they are defined."),
     "verify": (f"{_HERE}.schema:verify", "Compare live tables with their definitions."),
@@ -38,10 +42,12 @@ COMMANDS = {
     ),
     "rekey": (f"{_HERE}.rekey", "Change a table's primary key, with its data."),
     "migrate": (f"{_HERE}.migrate", "Bring items into a new shape, while the table is in use."),
-    "dump": (f"{_HERE}.data:dump", "Write a table's definition and items to a folder."),
-    "load": (f"{_HERE}.data:load", "Load a dumped folder into a table."),
+    "dump": (f"{_HERE}.data:dump", "Write tables to a folder, a file, S3 or stdout."),
+    "load": (f"{_HERE}.data:load", "Load what dump has written."),
     "diff-data": (f"{_HERE}.data:diff_data", "Compare the items of two tables."),
     "backup": (f"{_HERE}.data:backup", "Make a DynamoDB backup of one table, and wait until it can be used."),
+    "backups": (f"{_HERE}.browse:backups", "List backups."),
+    "delete-backup": (f"{_HERE}.browse:delete_backup", "Delete one backup."),
     "restore": (f"{_HERE}.data:restore", "Restore a table with all its settings, and verify it."),
     "import": (f"{_HERE}.formats:import_tables", "Read live tables into definitions, to adopt them."),
     "export": (f"{_HERE}.formats:export", "Write the definitions of live tables to a folder."),
@@ -50,11 +56,18 @@ COMMANDS = {
     "policy": (f"{_HERE}.formats:policy", "Write the least IAM policy for commands and tables."),
 }
 SECTIONS = {
+    "Live tables": ("list", "show"),
     "Definitions": ("plan", "apply", "verify", "doctor", "destroy", "add-index", "change-index", "rekey"),
-    "Items": ("migrate", "dump", "load", "diff-data", "backup", "restore"),
+    "Items": ("migrate", "dump", "load", "diff-data"),
+    "Backups": ("backup", "backups", "restore", "delete-backup"),
     "Formats": ("import", "export", "cloudformation", "terraform", "policy"),
 }
-SYNONYMS = {"diff": ("plan", "verify", "diff-data"), "drift": ("plan", "verify")}
+SYNONYMS = {
+    "describe": ("show",),
+    "ls": ("list",),
+    "diff": ("plan", "verify", "diff-data"),
+    "drift": ("plan", "verify"),
+}
 
 _HELP = """Tables as code: plan, apply, verify and export them.
 

@@ -15,6 +15,17 @@ from penstock.cli.kit.databases import absent_file, open_database
 from penstock.cli.kit.exit_codes import DIFFERENT, FAILED
 from penstock.cli.kit.options import db_option, dry_run_option, json_option, resumable
 from penstock.cli.kit.output import ProgressLine, print_json, print_result
+from penstock.cli.tables.dumps import (
+    Asked,
+    Load,
+    dump_several,
+    dump_to_file,
+    dump_to_folder,
+    format_option,
+    interrupted_text,
+    load_place,
+    no_new_file_if_failed,
+)
 from penstock.cli.tables.options import pacer_of, policy_hint, rate_option, segments_option, table_argument
 from penstock.client.database import Database
 from penstock.errors import PenstockError
@@ -24,104 +35,107 @@ from penstock.tables.data import dump as table_dump
 from penstock.tables.data.backups import Backup, DumpFolder, PointInTime, Source
 from penstock.tables.data.compare import Comparison, Difference
 from penstock.tables.data.dump import replace_file
+from penstock.tables.data.item_files import Format, is_bucket, item_file
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.export_file import export_text
-from penstock.tables.plan.changes import count
 from penstock.tables.plan.survey import Live, require_table
 
 
 @groups.command("dump")
-@table_argument
-@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="An empty or new folder.")
+@click.argument("tables", nargs=-1, metavar="[TABLE]…", shell_complete=complete_tables)
+@click.option("--all", "everything", is_flag=True, help="Every table of the database.")
+@click.option("--prefix", "start", metavar="TEXT", help="Every table whose name begins with it.")
+@click.option("--out", required=True, metavar="PLACE", help="A new folder, a file (.jsonl, .csv, .gz), s3://…, or -.")
+@format_option
 @segments_option(table_dump.SEGMENTS)
 @db_option()
 @rate_option
 @dry_run_option
 @json_option
-def dump(table: str, out: Path, segments: int, target: str, rate: float | None, dry_run: bool, as_json: bool) -> None:
-    """Write a table's definition and items to a folder, in DynamoDB's export format.
-
-    \b
-    Examples:
-      penstock tables dump orders --out backup/orders --db aws://eu-west-2
-      penstock tables load backup/orders --table orders --create --db local.db
-
-    Read only. After an interruption, run it again to continue. Each item is as it was at some moment of the dump. To
-    get one moment of the whole table, dump a table restored from a point in time.
-    """
-    line = ProgressLine(quiet=as_json)
-    with policy_hint("dump", table), open_database(target) as db, resumable(f"{out} holds what was written so far."):
-        if dry_run:
-            _show_dump_plan(require_table(db, table), out, as_json)
-            return
-        done = table_dump.dump(db, table, out, segments=segments, pacer=pacer_of(db, rate), progress=line.items)
-    line.end()
-    size = sum(part.bytes for part in done.parts)
-    form = {"table": table, "folder": str(out), "items": done.items, "parts": len(done.parts), "bytes": size}
-    text = f"{table}: {count(done.items, 'item')} in {count(len(done.parts), 'part')}, {size:,} bytes, in {out}"
-    print_result(form, text, as_json=as_json)
-
-
-def _show_dump_plan(live: Live, out: Path, as_json: bool) -> None:
-    table_dump.check_folder(out)
-    facts = live.facts
-    form = {"table": facts.name, "folder": str(out), "items": facts.items, "dry_run": True}
-    print_result(form, f"{facts.name}: {count(facts.items, 'item')} would be written to {out}", as_json=as_json)
-
-
-@groups.command("load")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--table", required=True, metavar="NAME", shell_complete=complete_tables, help="The table to load into.")
-@click.option("--create", is_flag=True, help="Make the table as it was dumped, if it is missing.")
-@click.option("--merge", is_flag=True, help="Put the items over those that the table has.")
-@click.option("--state", type=click.Path(path_type=Path), metavar="FILE", help="Where progress is kept; else in DIR.")
-@db_option()
-@rate_option
-@dry_run_option
-@json_option
-def load(
-    folder: Path,
-    table: str,
-    create: bool,
-    merge: bool,
-    state: Path | None,
+def dump(
+    tables: tuple[str, ...],
+    everything: bool,
+    start: str | None,
+    out: str,
+    format: Format | None,
+    segments: int,
     target: str,
     rate: float | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Load a folder that `dump`, or an export of DynamoDB to S3, has written.
+    """Write the definitions and items of tables to a folder, a file, S3 or stdout.
+
+    \b
+    Examples:
+      penstock tables dump orders --out backup/orders --db aws://eu-west-2
+      penstock tables dump --all --out s3://my-bucket/nightly --db aws://eu-west-2
+      penstock tables dump orders --out - | penstock tables load - --table orders --create --db local.db
+      penstock tables dump orders --out orders.csv
+
+    A folder has DynamoDB's export format; several tables have a folder each, in S3 a file each. Read only. After an
+    interruption, run it again to continue. Each item is as it was at some moment of the dump. To get one moment of the
+    whole table, dump a table restored from a point in time.
+    """
+    if sum((bool(tables), everything, start is not None)) != 1:
+        raise click.UsageError("Which tables? Give their names, --prefix TEXT or --all.")
+    asked = Asked(out, format, segments, rate, dry_run, as_json)
+    with policy_hint("dump", *tables), open_database(target) as db, resumable(interrupted_text(asked)):
+        names = list(dict.fromkeys(tables)) or [one for one in db.tables() if one.startswith(start or "")]
+        if not names:
+            raise PenstockError(f"{db.name} has no tables{f' that begin with {start}' if start else ''}.")
+        if len(tables) != 1:
+            dump_several(db, names, asked)
+        elif (file := item_file(out, format)) is not None or is_bucket(out):
+            dump_to_file(db, names[0], file, asked)
+        else:
+            dump_to_folder(db, names[0], asked)
+
+
+@groups.command("load")
+@click.argument("source", metavar="PLACE")
+@click.option("--table", metavar="NAME", shell_complete=complete_tables, help="The table to load into.")
+@click.option("--create", is_flag=True, help="Make the table as it was dumped, if it is missing.")
+@click.option("--merge", is_flag=True, help="Put the items over those that the table has.")
+@click.option("--state", type=click.Path(path_type=Path), metavar="FILE", help="Where progress is kept; else in PLACE.")
+@format_option
+@db_option()
+@rate_option
+@dry_run_option
+@json_option
+def load(
+    source: str,
+    table: str | None,
+    create: bool,
+    merge: bool,
+    state: Path | None,
+    format: Format | None,
+    target: str,
+    rate: float | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Load what `dump`, or an export of DynamoDB to S3, has written: a folder, a file, s3://… or stdin (-).
 
     \b
     Examples:
       penstock tables load backup/orders --table orders --create --db local.db
       penstock tables load backup/orders --table orders --db aws://eu-west-2 --rate 500
+      penstock tables load s3://my-bucket/nightly --create --db local.db
+      penstock tables load orders.csv --table orders --merge
 
-    Checksums are verified before anything is written. After an interruption, run it again to continue.
+    A dump of several tables is loaded under their names; --table takes one of them. Everything is verified before
+    anything is written, except on stdin. After an interruption, run it again to continue. A load that made the table
+    and failed leaves nothing.
     """
-    line = ProgressLine(quiet=as_json)
+    asked = Load(source, table, create, merge, state, format, dry_run, as_json)
     with (
-        policy_hint("load", table),
+        policy_hint("load", *(() if table is None else (table,))),
+        no_new_file_if_failed(target, dry_run=dry_run),
         open_database(target, absent_file(create, dry_run=dry_run), maker="--create") as db,
-        resumable(f"a part of the items is in {table}."),
+        resumable(f"a part of the items is in {table or 'the tables'}."),
     ):
-        done = table_dump.load(
-            db,
-            folder,
-            table,
-            create=create,
-            merge=merge,
-            pacer=pacer_of(db, rate),
-            progress=line.items,
-            state_file=state,
-            dry_run=dry_run,
-        )
-    line.end()
-    made = " (made as it was dumped)" if done.created else ""
-    earlier = f", {done.parts_before} parts were there from before" if done.parts_before else ""
-    deed = "would be loaded" if dry_run else "loaded"
-    form = asdict(done) | ({"dry_run": True} if dry_run else {})
-    print_result(form, f"{table}{made}: {done.items:,} items {deed}{earlier}", as_json=as_json)
+        load_place(db, asked, pacer_of(db, rate))
 
 
 @groups.command("diff-data", exit_codes={DIFFERENT: "they differ"})
@@ -343,7 +357,7 @@ def _tables(source: Source, new: str) -> tuple[str, ...]:
         case PointInTime(origin):
             return origin, new
         case Backup(arn):
-            return arn.partition(":table/")[2].partition("/")[0] or arn, new
+            return backups.table_of(arn), new
         case DumpFolder():
             return (new,)
 

@@ -122,6 +122,35 @@ def back_up(db: Database, table: str, name: str, *, tell: Tell, seconds: float =
         pause = min(pause * 1.5, _POLL_SECONDS[1])
 
 
+def list_backups(db: Database, table: str | None = None) -> list[dict[str, Any]]:
+    """DynamoDB's summaries of all backups, or of one table's, the oldest first."""
+    request: dict[str, Any] = {"BackupType": "ALL"} | ({} if table is None else {"TableName": table})
+    found: list[dict[str, Any]] = []
+    while True:
+        answer = _execute(db, "ListBackups", request)
+        found += answer.get("BackupSummaries", ())
+        last = answer.get("LastEvaluatedBackupArn")
+        if last is None:
+            return sorted(found, key=lambda one: (str(one.get("TableName")), str(one.get("BackupArn"))))
+        request["ExclusiveStartBackupArn"] = last
+
+
+def describe(db: Database, arn: str) -> dict[str, Any]:
+    """DynamoDB's description of a backup; raises BackupNotFoundException."""
+    description: dict[str, Any] = _execute(db, "DescribeBackup", {"BackupArn": arn})["BackupDescription"]
+    return description
+
+
+def delete(db: Database, arn: str) -> None:
+    """Deletes a backup; raises BackupNotFoundException."""
+    _execute(db, "DeleteBackup", {"BackupArn": arn})
+
+
+def table_of(arn: str) -> str:
+    """The table's name, which a backup's ARN contains."""
+    return arn.partition(":table/")[2].partition("/")[0] or arn
+
+
 def _execute(db: Database, operation: str, request: dict[str, Any]) -> dict[str, Any]:
     """Like `execute`; an endpoint without backups, such as DynamoDB Local, is told from one that refuses."""
     try:

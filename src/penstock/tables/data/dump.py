@@ -16,6 +16,7 @@ The folder has DynamoDB's export format, with the definition beside it:
 6. A load writes nothing before every part's checksum was found right. A part counts as loaded when DynamoDB has taken
    all its items; one that was begun is loaded once more, which changes nothing.
 7. A table that has items of its own is not written over unless asked.
+8. A load that made the table and failed, for a reason that does not pass, deletes it. An interrupted one keeps it.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ from penstock.client.database import Database
 from penstock.client.wrappers.pacing import Pacer
 from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import PenstockError
-from penstock.tables.apply.apply import make
+from penstock.tables.apply.apply import change, delete, make
 from penstock.tables.data.transfers import ItemTable, Places
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.export_file import export_text, read_export
+from penstock.tables.plan.changes import SetDeletionProtection
 from penstock.tables.plan.survey import Live, inspect, require_table
 from penstock.wire.values import Item
 
@@ -414,7 +416,7 @@ def _close(writer: PartWriter, folder: Path, state: DumpState, places: Places) -
 
 # ── loading ────────────────────────────────────────────────────────────────────────────────────────
 
-_AT_ONCE = 1_000
+AT_ONCE = 1_000
 """Items held in memory."""
 
 
@@ -451,16 +453,23 @@ def load(
         check_part(folder, part)
     state = LoadState.open(state_file or default_state(folder, db, table), dumped)
     before = len(state.done)
-    created = _prepare(db, folder, table, create=create, merge=merge or state.begun, dry_run=dry_run)
+    may_merge = merge or state.begun
+    created = prepare(db, table, lambda: read_definition(folder), create=create, merge=may_merge, dry_run=dry_run)
     if dry_run:
         if not created:
             _check_key(ItemTable.of(db, table), folder, dumped)
         left = sum(part.items for part in dumped.parts if part.file not in state.done)
         return Loaded(table, left, len(dumped.parts) - before, before, created)
-    items = ItemTable.of(db, table, pacer)
-    _check_key(items, folder, dumped)
-    state.save()
-    written = _load(items, dumped, state, progress)
+    try:
+        items = ItemTable.of(db, table, pacer)
+        _check_key(items, folder, dumped)
+        state.save()
+        written = _load(items, dumped, state, progress)
+    except PenstockError as error:
+        if created and not error.retryable:  # it would fail again: nothing stays (8)
+            discard(db, table)
+            state.forget()
+        raise
     state.forget()
     return Loaded(table, written, len(dumped.parts) - before, before, created)
 
@@ -473,19 +482,29 @@ def read_definition(folder: Path) -> Table:
     return read_export(path.read_bytes(), str(path))
 
 
-def _prepare(db: Database, folder: Path, table: str, *, create: bool, merge: bool, dry_run: bool) -> bool:
+def prepare(
+    db: Database, table: str, definition: Callable[[], Table], *, create: bool, merge: bool, dry_run: bool
+) -> bool:
     """Whether the table had to be made."""
     found = inspect(db, table, settings=False)
     if found is None:
         if not create:
             raise PenstockError(f"There is no table {table} in {db.name}. Give --create to make it as it was dumped.")
-        wanted = read_definition(folder)
+        wanted = definition()
         if not dry_run:
             make(db, wanted, table)
         return True
     if not merge and db.execute("Scan", {"TableName": table, "Limit": 1})["Items"]:
         raise PenstockError(f"{table} has items already. Give --merge to put the dumped items over them.")
     return False
+
+
+def discard(db: Database, table: str) -> None:
+    """Deletes a table that a load has made, protected or not."""
+    live = inspect(db, table, settings=False)
+    if live is not None and live.table.deletion_protection:
+        change(db, table, SetDeletionProtection(enabled=False))
+    delete(db, table)
 
 
 def _check_key(items: ItemTable, folder: Path, dumped: Dump) -> None:
@@ -506,7 +525,7 @@ def _load(items: ItemTable, dumped: Dump, state: LoadState, progress: Progress |
         if part.file in state.done:
             continue
         read = read_part(dumped.folder, part)
-        while chunk := list(islice(read, _AT_ONCE)):
+        while chunk := list(islice(read, AT_ONCE)):
             written += items.write(chunk)
             if progress is not None:
                 progress(done + written, dumped.items)
