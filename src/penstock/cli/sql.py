@@ -623,5 +623,5 @@ def command(
         elif sys.stdin is None:
             raise click.UsageError("There is no stdin to read statements from: give -c or -f.")
         else:
-            stream = click.get_text_stream("stdin", encoding="utf-8", errors="strict")
-            _run_all(session, _script(stream, "stdin"), "stdin", keep_going=keep_going, as_json=as_json)
+            with click.open_file("-", encoding="utf-8", errors="strict") as stream:
+                _run_all(session, _script(stream, "stdin"), "stdin", keep_going=keep_going, as_json=as_json)
