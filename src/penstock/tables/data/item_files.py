@@ -253,7 +253,7 @@ class ItemReader:
             files, key = object_home(self.source.where)
             opened: IO[bytes] = files.open(key)
         else:
-            opened = Path(self.source.where).open("rb")
+            opened = Path(self.source.where).open("rb")  # noqa: SIM115 - closed below, as the object is
         with opened as raw:
             yield gzip.GzipFile(fileobj=raw, mode="rb") if self.source.is_compressed else raw  # type: ignore[misc]
 
