@@ -353,7 +353,8 @@ def _chunks(first: Item | None, items: Iterator[Item]) -> Iterator[list[Item]]:
 def _known(definition: Table | None, source: ItemFile) -> Table:
     if definition is None:
         raise PenstockError(
-            f"{source.name}: it has no definition to make the table of. Make the table first, and load without --create."
+            f"{source.name}: it has no definition to make the table of. "
+            "Make the table first, and load without --create."
         )
     return definition
 
