@@ -11,7 +11,7 @@ from penstock.tables.plan.survey import REKEY_TABLE
 from penstock.tables.state.state_table import state_table_name
 
 Scope = Literal["table", "stream", "backup", "all"]
-"""What an action is about: the table itself, its streams, its backups, or (ListTables, ListBackups) no resource at all."""
+"""What an action is about: the table itself, its streams, its backups, or (ListTables) no resource."""
 
 Needs = frozenset[tuple[Scope, str]]
 
@@ -33,10 +33,6 @@ _RESTORES: Needs = (
 )
 
 _COMMANDS: dict[str, Needs] = {
-    "list": _LIST | _table("DescribeTable"),
-    "show": _LOOK,
-    "backups": _table("DescribeTable") | frozenset({("all", "ListBackups")}),
-    "delete-backup": frozenset({("backup", "DeleteBackup"), ("backup", "DescribeBackup")}),
     "plan": _LOOK,
     "verify": _LOOK | _LIST,
     "export": _LOOK | _LIST,
@@ -55,6 +51,10 @@ _COMMANDS: dict[str, Needs] = {
     "diff-data": _table("BatchGetItem", "DescribeTable", "Scan"),
     "rekey": _MAKE | _STREAM | _table("BatchGetItem", "BatchWriteItem", "DeleteTable", "Scan"),
     "migrate": _LOOK | _BACKUPS | _table("BatchGetItem", "DeleteItem", "Scan", "UpdateItem"),
+    "list": _LIST | _table("DescribeTable"),
+    "show": _LOOK,
+    "backups": _table("DescribeTable") | frozenset({("all", "ListBackups")}),
+    "delete-backup": frozenset({("backup", "DeleteBackup"), ("backup", "DescribeBackup")}),
     "policy": frozenset(),
     "cloudformation": frozenset(),
     "terraform": frozenset(),

@@ -253,7 +253,7 @@ class ItemReader:
             files, key = object_home(self.source.where)
             opened: IO[bytes] = files.open(key)
         else:
-            opened = Path(self.source.where).open("rb")
+            opened = Path(self.source.where).open("rb")  # noqa: SIM115 - closed below, as the object is
         with opened as raw:
             yield gzip.GzipFile(fileobj=raw, mode="rb") if self.source.is_compressed else raw  # type: ignore[misc]
 
@@ -353,7 +353,8 @@ def _chunks(first: Item | None, items: Iterator[Item]) -> Iterator[list[Item]]:
 def _known(definition: Table | None, source: ItemFile) -> Table:
     if definition is None:
         raise PenstockError(
-            f"{source.name}: it has no definition to make the table of. Make the table first, and load without --create."
+            f"{source.name}: it has no definition to make the table of. "
+            "Make the table first, and load without --create."
         )
     return definition
 
