@@ -166,12 +166,12 @@ def test_a_change_is_finished_when_nobody_reads_what_it_prints(tmp_path: Path) -
     apply = ["tables", "apply", "fleet:fleet", "--db", "z.db", "--yes"]
     assert run_without_reader(tmp_path, *apply) == (0, "")
     with connect(str(tmp_path / "z.db")) as db:
-        assert db.tables() == [f"table-{number}" for number in range(5)]
+        assert db.tables() == ["penstock-state", *(f"table-{number}" for number in range(5))]
     rekey = ["tables", "rekey", "table-0", "--key", "id:S,at:N", "--into", "other", "--db", "z.db"]
     assert run_without_reader(tmp_path, *rekey) == (0, "")
     assert run_without_reader(tmp_path, "tables", "destroy", "fleet:fleet", "--db", "z.db", "--yes") == (0, "")
     with connect(str(tmp_path / "z.db")) as db:
-        assert db.tables() == ["other", "penstock-rekey"]
+        assert db.tables() == ["other", "penstock-rekey", "penstock-state"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="closes a stream as a shell does")

@@ -14,6 +14,7 @@ from penstock.cli.main import cli
 from penstock.cli.tables import COMMANDS, schema
 from penstock.client.database import connect
 from penstock.tables.apply.apply import apply as apply_for_real
+from penstock.tables.state.locked_apply import apply_locked
 
 MINE = (
     "add-index",
@@ -201,7 +202,7 @@ def test_variables_of_the_seed_are_not_read(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv(name, "x")
     run("apply", "mine:before", "--db", "tables.db", "--yes")
     with connect("tables.db") as db:
-        assert db.tables() == ["jobs", "logs"]
+        assert db.tables() == ["jobs", "logs", "penstock-state"]
     assert "Missing option '--table'" in run("add-index", "mine:before", "--db", "tables.db", code=2).output
 
 
@@ -225,7 +226,7 @@ def test_ctrl_c_exits_with_130_and_says_how_to_go_on(applied: None, monkeypatch:
         def stop(_: object) -> None:
             raise KeyboardInterrupt
 
-        return apply_for_real(*arguments, report=stop, **options)
+        return apply_locked(*arguments, report=stop, **options)
 
     monkeypatch.setattr(schema, "apply_survey", interrupted)
     result = run("apply", *on("mine:after", "--yes"), code=130)
@@ -286,9 +287,9 @@ def test_a_variable_that_names_cannot_have_is_a_usage_error(monkeypatch: pytest.
 
 
 def test_what_another_run_has_made_meanwhile_is_not_told_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    def slower_than_another(db: Any, survey: Any, **options: Any) -> Any:
+    def slower_than_another(db: Any, survey: Any, state: Any, **options: Any) -> Any:
         apply_for_real(db, survey)
-        return apply_for_real(db, survey, **options)
+        return apply_locked(db, survey, state, **options)
 
     monkeypatch.setattr(schema, "apply_survey", slower_than_another)
     changes = [("apply", "mine:before", "+ table"), ("apply", "mine:after", "+ index"), ("destroy", "mine:after", "")]

@@ -36,7 +36,8 @@ def test_export_dry_run_writes_nothing(applied: None) -> None:  # noqa: F811
 
 def test_policy_is_of_the_commands_and_tables() -> None:
     told = json.loads(run("policy", *on("mine:before", "--for", "destroy", "--account", "123456789012")).output)
-    (statement,) = told["Statement"]
+    statement, state = told["Statement"]
+    assert state["Resource"] == ["arn:aws:dynamodb:*:123456789012:table/penstock-state"]
     assert statement["Action"] == ["dynamodb:DeleteTable", "dynamodb:DescribeTable"]
     assert statement["Resource"][0] == "arn:aws:dynamodb:*:123456789012:table/app-dev-jobs"
     located = run("policy", *on("mine:before", "--region", "eu-west-2")).output

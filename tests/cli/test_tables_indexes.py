@@ -150,7 +150,7 @@ def test_destroy_leaves_what_is_protected() -> None:
     result = run("destroy", *on("mine:before", "--yes"), code=1)
     assert "protected from deletion" in result.output
     with connect("tables.db") as db:
-        assert db.tables() == ["app-dev-jobs"]
+        assert db.tables() == ["app-dev-jobs", "penstock-state"]
 
 
 def test_every_form_of_rekey_prints_json() -> None:
