@@ -157,3 +157,23 @@ def test_S2_16_numbers_of_a_scan_that_read_from_both_ends_are_read_from_the_righ
     pdf = scan_of(pdf_of([sheet.content()], [sheet.size]), 200, 1.0, random.Random(1))
     found = score(truth, count_components(read_drawing(pdf)).found)
     assert (found.recall, found.precision) == (1, 1)
+
+
+@pytest.mark.parametrize("turn", [180, 90])
+def test_S2_16_a_scanned_page_that_lies_the_wrong_way_is_turned(turn: int) -> None:
+    pytest.importorskip("rapidocr")
+    sheet = Sheet((420, 420))
+    cos, sin = {180: (-1, 0), 90: (0, 1)}[turn]
+
+    def put(x: float, y: float, text: str) -> None:
+        u, v = x - 210, y - 210
+        sheet.text(210 + u * cos - v * sin, 210 + u * sin + v * cos, text, 9, angle=turn)
+
+    tags = [f"CR-{number}" for number in ("01", "10", "12", "45")]
+    for at, tag in enumerate(tags):
+        put(60 + 95 * at, 240, tag)
+    put(210, 100, "READERS ARE MOUNTED AT ONE METRE")
+    put(210, 60, "SEE THE SPECIFICATION FOR CABLES")
+    pdf = scan_of(pdf_of([sheet.content()], [sheet.size]), 200, 1.0, random.Random(1))
+    found = score([Truth("reader", tag) for tag in tags], count_components(read_drawing(pdf)).found)
+    assert (found.recall, found.precision) == (1, 1)

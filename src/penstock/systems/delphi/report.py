@@ -138,7 +138,7 @@ def report_text(report: Mapping[str, Any]) -> str:
         lines.append(f"  {topic['size']:>5}  {topic['name']}")
         lines += [f"         {_short(text)}" for text in topic["typical"][:2]]
     for heading, name in (
-        ("Most people of every group see alike:", "consensus"),
+        (f"Most people {'of every group ' if report['groups'] else ''}see alike:", "consensus"),
         ("People are divided on:", "divisive"),
     ):
         if report[name]:

@@ -7,7 +7,9 @@
 3. Codes that stand alone are looked at again, enlarged: a digit above or below them is easily overlooked. So are short
    texts that are doubtful, turned by a quarter both ways too.
 4. A page that was laid askew is set straight: by the angle that most of its text has.
-5. Without the extra `ocr` a page is not read, and `read_page` gives None: whoever needs it tells so.
+5. A page that lies on its side or upside down is turned before it is read. Its lines decide that, all together: which
+   way round do they make sense? A single word that stands on its head stays as it is.
+6. Without the extra `ocr` a page is not read, and `read_page` gives None: whoever needs it tells so.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from statistics import median
 from typing import Any, Final
 
 from penstock.extras import missing
+from penstock.systems.security_assistant.drawing.outlines import DARK, find_outlines
 from penstock.systems.security_assistant.drawing.page import Shape, TextRun
 from penstock.systems.security_assistant.drawing.pdfium import PdfiumError, render_page
 
@@ -31,15 +34,14 @@ _MOST_PIXELS: Final = 64_000_000
 """An A0 sheet at that resolution."""
 _TILE: Final = 1_200
 _OVERLAP: Final = 160
-_DARK: Final = 140
 _FEWEST_DARK: Final = 40
 """Pixels: a tile with fewer is paper."""
 _LEAST_CONFIDENCE: Final = 0.5
 _MOST_SURE: Final = 0.999
 """1 is for what nobody had to recognise."""
 _MOST_SKEW: Final = 8.0
-_BUBBLE_HEIGHTS: Final = 9
-"""What is around a tag is at most so many times as large as its letters."""
+_LONGEST_CODE: Final = 9
+"""In heights of its letters."""
 _SQUARES: Final = 6
 _MARGIN: Final = 12
 _AROUND: Final = 2.3
@@ -49,6 +51,12 @@ _CODE: Final = re.compile(r"[A-Z#]{1,6}")
 _LEVEL: Final = 20.0
 """Degrees: text that is turned by less is not upside down."""
 _CLEAR: Final = 0.1
+_TURN_TILES: Final = 3
+_MOST_VOTES: Final = 16
+_VOTING_LENGTH: Final = 3.0
+"""In heights of letters: a line that is shorter does not say how the page stands."""
+_SAME_SHAPE: Final = frozenset("cosuvwxz")
+"""Alone, such a letter is taken for a small one as often as for a capital; tags have capitals."""
 _AMBIGUOUS: Final = re.compile(r"[0168 9IOXHNSZo|l.-]{1,4}")
 """What can be read from both ends."""
 _DASHES: Final = re.compile("[‐‑‒–—―一－]")
@@ -70,10 +78,14 @@ def read_page(data: bytes, number: int, size: tuple[float, float]) -> Seen | Non
     if len(pixels) != width * height:
         raise PdfiumError("its picture is not whole")
     picture = np.frombuffer(pixels, dtype=np.uint8).reshape(height, width)
-    found = _look_again(picture, _once(list(_boxes(picture))))
-    skew = _skew(found)
-    shapes = _outlines(picture, found)
     scale = size[0] / width
+    turn, known = _main_turn(picture)
+    if turn:
+        picture, known = np.ascontiguousarray(np.rot90(picture, -turn // 90)), {}
+        height = picture.shape[0]
+    found = _look_again(picture, _once(list(_boxes(picture, known))))
+    skew = _skew(found)
+    shapes = find_outlines(picture, found)
     return Seen(
         [_straight(run, skew, scale, height) for run in found],
         [_straight_shape(one, skew, scale, height) for one in shapes],
@@ -88,7 +100,7 @@ def _engine() -> Any:
     return RapidOCR(
         params={
             "Global.log_level": "critical",
-            "Global.text_score": _LEAST_CONFIDENCE,
+            "Global.text_score": 0.0,  # what is upside down is read badly, and is a place to be read from its other end
             "Global.use_cls": False,
             "EngineConfig.onnxruntime.intra_op_num_threads": 1,
             "EngineConfig.onnxruntime.inter_op_num_threads": 1,
@@ -120,31 +132,67 @@ def _read_line(line: Any) -> tuple[str, float]:
     return (_clean(answer.txts[0]), float(answer.scores[0])) if answer.txts else ("", 0.0)
 
 
-def _boxes(picture: Any) -> Iterator[TextRun]:
-    """The runs of text of all tiles, in pixels, y downwards."""
+def _boxes(picture: Any, known: dict[tuple[int, int], list[TextRun]]) -> Iterator[TextRun]:
+    """The runs of text of all tiles, in pixels, y downwards; `known` are lines of tiles that were read already."""
+    for top, left in _inked_tiles(picture):
+        tile = picture[top : top + _TILE, left : left + _TILE]
+        lines = known.get((top, left))
+        yield from _chosen(tile, _lines(tile, left, top) if lines is None else lines, left, top)
 
+
+def _inked_tiles(picture: Any) -> list[tuple[int, int]]:
+    """The upper left corners of the tiles that are not only paper, those with the most ink first."""
     height, width = picture.shape
-    for top in _tiles(height):
-        for left in _tiles(width):
-            tile = picture[top : top + _TILE, left : left + _TILE]
-            if int((tile < _DARK).sum()) < _FEWEST_DARK:
-                continue
-            yield from _recognised(tile, left, top)
+    ink = {
+        (top, left): int((picture[top : top + _TILE, left : left + _TILE] < DARK).sum())
+        for top in _tiles(height)
+        for left in _tiles(width)
+    }
+    return sorted((place for place in ink if ink[place] >= _FEWEST_DARK), key=lambda place: -ink[place])
 
 
-def _recognised(tile: Any, left: int = 0, top: int = 0) -> Iterator[TextRun]:
+def _lines(tile: Any, left: int = 0, top: int = 0) -> list[TextRun]:
+    """All that looks like a line of text, read well or badly."""
     import numpy as np
 
     answer = _engine()(np.repeat(tile[:, :, None], 3, axis=2))
     if answer.boxes is None:
-        return
-    pairs = []
-    for box, text, score in zip(answer.boxes, answer.txts, answer.scores, strict=True):
-        run = _run(box, text, float(score), left, top)
-        if run is None:
-            continue
-        pairs.append((run, None if _is_level(run) else _other_way(tile, run, left, top)))
-    yield from _directed(pairs)
+        return []
+    found = (
+        _run(box, text, float(score), left, top)
+        for box, text, score in zip(answer.boxes, answer.txts, answer.scores, strict=True)
+    )
+    return [run for run in found if run is not None]
+
+
+def _chosen(tile: Any, lines: list[TextRun], left: int = 0, top: int = 0) -> Iterator[TextRun]:
+    """The lines that make sense, each from the end from which it does."""
+    pairs = [(run, None if _is_level(run) else _other_way(tile, run, left, top)) for run in lines]
+    return (run for run in _directed(pairs) if run.text and run.confidence >= _LEAST_CONFIDENCE)
+
+
+def _main_turn(picture: Any) -> tuple[int, dict[tuple[int, int], list[TextRun]]]:
+    """0, 90, 180 or 270: how most lines of the page stand (5); and the lines of the tiles that were read for it."""
+    known: dict[tuple[int, int], list[TextRun]] = {}
+    weights = dict.fromkeys((0, 90, 180, 270), 0.0)
+    votes = 0
+    for place in _inked_tiles(picture)[:_TURN_TILES]:
+        top, left = place
+        tile = picture[top : top + _TILE, left : left + _TILE]
+        known[place] = _lines(tile, left, top)
+        for run in sorted(known[place], key=lambda run: -run.length / run.size):
+            if run.length < _VOTING_LENGTH * run.size or votes >= _MOST_VOTES:
+                break
+            pair = run, _other_way(tile, run, left, top)
+            best = max(pair, key=lambda one: one.confidence)
+            if best.confidence < _DOUBTFUL or abs(pair[0].confidence - pair[1].confidence) < _CLEAR:
+                continue
+            votes += 1
+            weights[round(best.angle / 90) % 4 * 90] += best.length / best.size
+        if votes >= _MOST_VOTES:
+            break
+    turn = max(weights, key=lambda one: weights[one])
+    return (turn if weights[turn] > 2 * weights[0] else 0), known
 
 
 def _is_level(run: TextRun) -> bool:
@@ -233,7 +281,7 @@ def _look_again(picture: Any, found: list[TextRun]) -> list[TextRun]:
     for run in found:
         if _is_doubtful(run, usual):  # of a stack that is turned, the lines are taken for one
             looks.append([_square(run, usual, turns) for turns in (0, 1, 3)])
-        elif _CODE.fullmatch(run.text) and run.length < _BUBBLE_HEIGHTS * run.size:
+        elif _CODE.fullmatch(run.text) and run.length < _LONGEST_CODE * run.size:
             looks.append([_square(run, run.size, 0)])
     squares = [square for look in looks for square in look]
     read: dict[_Square, list[TextRun]] = {}
@@ -277,7 +325,7 @@ def _read_squares(picture: Any, squares: list[_Square]) -> dict[_Square, list[Te
         part[: seen.shape[0], : seen.shape[1]] = seen
         enlarged = cv2.resize(np.rot90(part, one.turns), (side - _MARGIN,) * 2, interpolation=cv2.INTER_CUBIC)
         mosaic[row * side : (row + 1) * side - _MARGIN, column * side : (column + 1) * side - _MARGIN] = enlarged
-    again = list(_recognised(mosaic))
+    again = list(_chosen(mosaic, _lines(mosaic)))
     read: dict[_Square, list[TextRun]] = {}
     for place, one in enumerate(squares):
         row, column = divmod(place, _SQUARES)
@@ -307,6 +355,8 @@ def _run(box: Any, text: str, score: float, left: int, top: int) -> TextRun | No
     clean = _clean(text)
     if not clean:
         return None
+    if clean in _SAME_SHAPE:
+        clean = clean.upper()
     (x0, y0), (x1, y1), _, (x3, y3) = ((float(x) + left, float(y) + top) for x, y in box)
     wide, high = math.hypot(x1 - x0, y1 - y0), math.hypot(x3 - x0, y3 - y0)
     middle = sum(float(x) for x, _ in box) / 4 + left, sum(float(y) for _, y in box) / 4 + top
@@ -367,38 +417,3 @@ def _place(x: float, y: float, skew: float, scale: float, height: int) -> tuple[
     cos, sin = math.cos(math.radians(-skew)), math.sin(math.radians(-skew))
     x, y = x * scale, (height - y) * scale
     return x * cos - y * sin, x * sin + y * cos
-
-
-def _outlines(picture: Any, found: list[TextRun]) -> list[Shape]:
-    """What closed outline is around each text: the white around its letters, where that is small."""
-    import cv2
-    import numpy as np
-
-    white = (picture >= _DARK).astype(np.uint8)
-    _, labels, stats, _ = cv2.connectedComponentsWithStats(white, connectivity=4)
-    shapes: dict[int, Shape] = {}
-    high, wide = picture.shape
-    for run in found:
-        reach = int(_BUBBLE_HEIGHTS * run.size)
-        for label in _around(run, labels, wide, high):
-            left, top, width, height, area = (int(one) for one in stats[label])
-            if not (run.size < height < reach and run.size < width < reach * 2) or label in shapes:
-                continue
-            kind = "box" if area / (width * height) > _BOX_FILL and abs(width - run.length) < reach else "round"
-            shapes[label] = Shape(kind, left + width / 2, top + height / 2, float(width), float(height))
-    return list(shapes.values())
-
-
-_BOX_FILL: Final = 0.83
-
-
-def _around(run: TextRun, labels: Any, wide: int, high: int) -> set[int]:
-    """The white areas just above and just below a text."""
-    found = set()
-    for side in (-1, 1):
-        cos, sin = math.cos(math.radians(run.angle)), math.sin(math.radians(run.angle))
-        across = side * run.size * 0.62
-        x, y = int(run.x + across * sin), int(run.y + across * cos)
-        if 0 <= x < wide and 0 <= y < high:
-            found.add(int(labels[y, x]))
-    return found - {0}
