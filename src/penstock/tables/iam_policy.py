@@ -73,7 +73,7 @@ _LOCKS = _table(
 )
 """What a command does with the table of leases and history; CreateTable for the first one."""
 
-_STATE_WRITERS = frozenset({"apply", "destroy", "add-index", "change-index", "rekey"})
+_STATE_WRITERS = frozenset({"apply", "destroy", "add-index", "change-index", "rekey", "migrate"})
 """Commands that hold leases there, and write to the history."""
 
 _STATE_READERS = frozenset({"plan", "verify", "apply"})
