@@ -36,6 +36,7 @@ LIBRARIES = [
     "starlette",
     "umap",
     "uvicorn",
+    "yaml",
 ]
 """Every library that only an extra has."""
 
@@ -200,7 +201,7 @@ def test_a_call_that_needs_an_extra_says_which(tmp_path: Path) -> None:
         "The security assistant needs pypdf: pip install 'penstock[systems]'",
         "The security assistant needs openpyxl: pip install 'penstock[systems]'",
         "['delphi', 'excel-reports', 'security-assistant']",
-        "5",
+        "6",
     ]
 
 

@@ -28,7 +28,8 @@ from penstock.server.replies import BodyTooLarge, chosen_encoding
 from penstock.server.routing import Refused as RefusedReply
 from penstock.server.routing import Router
 from penstock.systems.delphi.analysis.conversation import parse_conversation
-from penstock.systems.security_assistant.drawing.context import context_text, read_context
+from penstock.systems.security_assistant.context_document.document import document_text
+from penstock.systems.security_assistant.context_document.requirements import context_of
 from penstock.systems.security_assistant.drawing.pdf import read_drawing
 from penstock.tables.definitions.export_file import read_export
 from penstock.tables.formats.cloudformation import read_template
@@ -179,7 +180,7 @@ TARGETS = {
         Target("template", _reading(lambda data: read_template(_text(data))), seeds.TEMPLATES, seeds.JSON_WORDS),
         Target("export", _reading(lambda data: read_export(data, "fuzz.json")), seeds.EXPORTS, seeds.JSON_WORDS),
         Target("comments", _reading(parse_conversation), seeds.COMMENTS, (b",", b'"', b"\n", b"\r", b"\x00", b"-1")),
-        Target("context", _reading(lambda data: read_context(context_text("a.docx", data))), seeds.DOCUMENTS),
+        Target("context", _reading(lambda data: context_of(document_text("a.docx", data))), seeds.DOCUMENTS),
         Target("drawing", _reading(read_drawing), seeds.DRAWINGS, seeds.PDF_WORDS),
         Target(
             "cron", _reading(lambda data: Schedule.parse("a", _text(data)).after(0.0)), seeds.CRONS, seeds.CRON_WORDS

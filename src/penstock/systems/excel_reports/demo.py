@@ -22,6 +22,8 @@ Brezel,0.95,Gebäck,2026-06-16T06:00:00Z,not-there.jpg
 Apfelkuchen,,Kuchen,2026-06-17T06:00:00Z,
 """
 _LOOK_SECONDS: Final = 0.02
+_FIRST_REPORT: Final = 0.8
+"""The part of the demo's time that the larger report takes."""
 
 
 def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> dict[str, object]:
@@ -31,11 +33,11 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
     service.prepare()
     progress(0.0, f"a report of {PROJECT}")
     job = service.generate(PROJECT, {"products": 500, "byCategory": True})
-    found = _watch(service, job.job_id, progress)
+    found = _watch(service, job.job_id, lambda part, text: progress(part * _FIRST_REPORT, text))
     if found.job.result is None:
         raise PenstockError(f"{job.job_id}: {(found.job.error or {}).get('message')}")
     statistics = found.job.result["statistics"]
-    own = _own_data(service, folder, progress)
+    own = _own_data(service, folder, lambda part, text: progress(_FIRST_REPORT + part * (1 - _FIRST_REPORT), text))
     return {
         "job": job.job_id,
         "records": len(found.logs) + 1,

@@ -188,8 +188,9 @@ def sort_condition(text: str, attribute: Attribute, translator: Translator) -> s
     Values have the key's type, so that quotes are not needed around them.
     """
     rest = text.strip()
-    if re.match(rf"{re.escape(attribute.name)}(\s|[<>=])", rest):
-        rest = rest[len(attribute.name) :].strip()
+    after = rest.removeprefix(attribute.name)
+    if after != rest and (after[:1].isspace() or after[:1] in ("<", ">", "=")):
+        rest = after.strip()
     path = syntax.render_path(syntax.Path((translator.name(attribute.name),)))
 
     def value(word: str) -> str:
@@ -209,7 +210,9 @@ def sort_condition(text: str, attribute: Attribute, translator: Translator) -> s
                 raise BadItemRequest(
                     f"{attribute.name} is a number, and numbers begin with nothing: write >= or between."
                 )
-            prefix = re.sub(rf"^\s*{re.escape(attribute.name)}\s*,", "", match[1])
+            name_or_value, comma, prefix = match[1].partition(",")
+            if not comma or name_or_value.strip() != attribute.name:
+                prefix = match[1]
             return f"begins_with({path}, {value(prefix)})"
         return f"{path} BETWEEN {value(match[1])} AND {value(match[2])}"
     raise BadItemRequest(

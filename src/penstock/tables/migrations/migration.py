@@ -22,8 +22,9 @@ import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.abc import InspectLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Final
 
 from penstock.client.items.expressions import Condition
@@ -123,6 +124,19 @@ def checksum(text: str) -> str:
     return sha256(text.replace("\r\n", "\n").encode()).hexdigest()[:16]
 
 
+class _TextLoader(InspectLoader):
+    """Executes the text whose checksum was taken, and caches nothing beside the user's file."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.text = path, text
+
+    def get_source(self, fullname: str) -> str:
+        return self.text
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.text, str(self.path))
+
+
 def _execute(path: Path, text: str) -> dict[str, Any]:
     module = ModuleType(f"penstock_migration_{path.stem}")
     module.__file__ = str(path)
@@ -130,7 +144,7 @@ def _execute(path: Path, text: str) -> dict[str, Any]:
     if here not in sys.path:  # a migration may use the program's own modules
         sys.path.insert(0, here)
     try:
-        exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the user's own file
+        _TextLoader(path, text).exec_module(module)
     except SystemExit as error:
         raise BadMigration(f"{path} calls sys.exit({error.code!r}) when it is loaded.") from error
     except SyntaxError as error:

@@ -75,7 +75,11 @@ def parse_yaml(text: str, file: str) -> Any:
     with extra("yaml", f"Reading {file}"):
         import yaml
     try:
-        return yaml.load(text, _loader(yaml))  # noqa: S506 - a SafeLoader, with tags that make plain values
+        loader = _loader(yaml)(text)
+        try:
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = {} if mark is None else {"line": mark.line + 1, "column": mark.column + 1}
