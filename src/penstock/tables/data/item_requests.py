@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -174,13 +173,6 @@ def placeholders(translator: Translator) -> Request:
 
 # ── conditions on the sort key ───────────────────────────────────────────────────────────────────
 
-_SORT_FORMS = (
-    (re.compile(r"(<=|>=|=|<|>)\s*(.+)", re.DOTALL), None),
-    (re.compile(r"begins_with\s*\((.*)\)", re.DOTALL | re.IGNORECASE), "begins_with"),
-    (re.compile(r"begins_with\s+(.+)", re.DOTALL | re.IGNORECASE), "begins_with"),
-    (re.compile(r"between\s+(.+?)\s+and\s+(.+)", re.DOTALL | re.IGNORECASE), "BETWEEN"),
-)
-
 
 def sort_condition(text: str, attribute: Attribute, translator: Translator) -> str:
     """`>= 2026-01`, `begins_with 2026`, `begins_with(2026)`, `between 10 and 20`, with the sort key's name or without.
@@ -199,25 +191,29 @@ def sort_condition(text: str, attribute: Attribute, translator: Translator) -> s
             word = word[1:-1]
         return translator.value(typed_value(attribute, word)).name
 
-    for form, name in _SORT_FORMS:
-        match = form.fullmatch(rest)
-        if match is None:
-            continue
-        if name is None:
-            return f"{path} {match[1]} {value(match[2])}"
-        if name == "begins_with":
-            if attribute.type == "N":
-                raise BadItemRequest(
-                    f"{attribute.name} is a number, and numbers begin with nothing: write >= or between."
-                )
-            name_or_value, comma, prefix = match[1].partition(",")
-            if not comma or name_or_value.strip() != attribute.name:
-                prefix = match[1]
-            return f"begins_with({path}, {value(prefix)})"
-        return f"{path} BETWEEN {value(match[1])} AND {value(match[2])}"
+    first, _, after = rest.partition(" ")
+    for sign in ("<=", ">=", "=", "<", ">"):
+        if rest.startswith(sign) and rest[len(sign) :].strip():
+            return f"{path} {sign} {value(rest[len(sign) :])}"
+    if rest[:11].lower() == "begins_with" and rest[11:].strip():
+        return f"begins_with({path}, {value(_beginning(rest[11:].strip(), attribute))})"
+    low, between, high = after.partition(" and " if " and " in after else " AND ")
+    if first.lower() == "between" and between:
+        return f"{path} BETWEEN {value(low)} AND {value(high)}"
     raise BadItemRequest(
         f"--sk {text!r} is no condition on {attribute.name}. Write '>= X', '= X', 'begins_with X' or 'between X and Y'."
     )
+
+
+def _beginning(text: str, attribute: Attribute) -> str:
+    """`2026`, `(2026)` or `(day, 2026)`."""
+    if attribute.type == "N":
+        raise BadItemRequest(f"{attribute.name} is a number, and numbers begin with nothing: write >= or between.")
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    inner = text[1:-1]
+    name, comma, prefix = inner.partition(",")
+    return prefix if comma and name.strip() == attribute.name else inner
 
 
 # ── reads ────────────────────────────────────────────────────────────────────────────────────────

@@ -223,7 +223,7 @@ def _least_units(settings: Any, kind: str) -> int:
 
 # ── functions ────────────────────────────────────────────────────────────────────────────────────
 
-_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_VARIABLE = re.compile(r"\$\{([^}$]*+)\}")
 
 
 @dataclass(slots=True)
