@@ -45,6 +45,7 @@ CHORES: list[Chore] = []
 # The files that register chores. They are imported by the first round: a database with no such work starts sooner.
 _HOMES = (
     "items.index_backfill",
+    "items.vector_rows",
     "ttl_sweeper",
     "streams",
     "items.pitr_journal",
@@ -187,7 +188,8 @@ def _has_work(record: object) -> bool:
     if not isinstance(record, dict):
         return False
     building = any("backfill_cursor" in index for index in record.get("GlobalSecondaryIndexes", ()))
-    return bool(building or any(record.get(member) for member in ("ttl", "stream", "pitr", "unsettled")))
+    members = ("ttl", "stream", "pitr", "unsettled", "VectorIndexes")
+    return bool(building or any(record.get(member) for member in members))
 
 
 # ── steps ─────────────────────────────────────────────────────────────────────────────────────────

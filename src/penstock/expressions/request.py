@@ -85,6 +85,9 @@ _SCAN = _Parameters(
 )
 
 
+_SEARCH = _Parameters(("ProjectionExpression", "SearchConditionExpression"), (), "SearchConditionExpression")
+
+
 class QueryParts(NamedTuple):
     """What a Query or Scan asks for. The attributes are top-level names, as written; `nested` ones are looked into."""
 
@@ -232,6 +235,28 @@ def scan_of(request: Request, between: Between | None = None) -> QueryParts:
     if between is not None:
         between()
     return _expressions_of(request, parts)
+
+
+def search_of(request: Request) -> tuple[tuple[KeyTerm, ...], Projector | None]:
+    """What a SearchVectors asks of its items: values that attributes are to have, and a projection."""
+    _check_parameters(request, _SEARCH)
+    text, projection = request.get("SearchConditionExpression"), request.get("ProjectionExpression")
+    placeholders = Placeholders.of(request)
+    terms: tuple[KeyTerm, ...] = ()
+    if text is not None:
+        terms = _refusing("SearchConditionExpression", lambda: _search_terms(text, placeholders))
+    projector = None
+    if projection is not None:
+        projector = _refusing("ProjectionExpression", lambda: _bind_projection(projection, placeholders))
+    placeholders.refuse_unused()
+    return terms, projector
+
+
+def _search_terms(text: str, placeholders: Placeholders) -> tuple[KeyTerm, ...]:
+    condition = compile_key_condition(text)
+    condition.check(placeholders.names, placeholders.values)
+    placeholders.use(condition.names, condition.values)
+    return condition.equalities(placeholders.names, placeholders.values)
 
 
 _EVERYTHING = QueryParts()

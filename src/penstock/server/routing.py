@@ -47,6 +47,7 @@ WAIT_FOR_CHANGES: Final = "WaitForChanges"
 HEAVY = frozenset(
     {
         "Scan",
+        "SearchVectors",
         "BatchGetItem",
         "TransactGetItems",
         "DescribeTable",  # counts items

@@ -97,6 +97,38 @@ def control_plane(say: Callable[..., Any]) -> None:
     say("DescribeTable", TableName="paid")
 
 
+def vectors(say: Callable[..., Any]) -> None:
+    shape = {
+        "VectorAttribute": {"AttributeName": "v"},
+        "Dimensions": 2,
+        "DistanceFunction": "COSINE",
+        "Projection": {"ProjectionType": "ALL"},
+        "SearchSchema": [{"AttributeName": "g", "SearchSchemaElementType": "HASH"}],
+    }
+    attributes = [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "g")]
+    say(
+        "CreateTable",
+        TableName="vectors",
+        AttributeDefinitions=attributes,
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        BillingMode="PAY_PER_REQUEST",
+        VectorIndexes=[{"IndexName": "near", **shape}],
+    )
+    say("UpdateTable", TableName="vectors", VectorIndexUpdates=[{"Create": {"IndexName": "more", **shape}}])
+    say("UpdateTable", TableName="vectors", VectorIndexUpdates=[{"Delete": {"IndexName": "more"}}])
+    vector = [{"N": "1"}, {"N": "2"}]
+    say("PutItem", TableName="vectors", Item={"pk": {"S": "a"}, "g": {"S": "x"}, "v": {"L": vector}})
+    say(
+        "SearchVectors",
+        TableName="vectors",
+        IndexName="near",
+        SearchVector=vector,
+        TopK=1,
+        SearchConditionExpression="g = :g",
+        ExpressionAttributeValues={":g": {"S": "x"}},
+    )
+
+
 def reads_and_writes(say: Callable[..., Any]) -> None:
     expected = {"pk": {"ComparisonOperator": "NULL"}, "n": {"Value": {"N": "1"}, "Exists": True}}
     values = {"ExpressionAttributeValues": {":v": {"N": "1"}}, "ExpressionAttributeNames": {"#n": "n"}}
@@ -236,7 +268,7 @@ def test_members_that_dynamodb_does_not_know_change_nothing(ask: Callable[[Engin
     plain, strange = Conversation(ask, strangers=False), Conversation(ask, strangers=True)
     for one in (plain, strange):
         with one.engine:
-            for part in (control_plane, reads_and_writes, backups_and_streams):
+            for part in (control_plane, vectors, reads_and_writes, backups_and_streams):
                 part(one.say)
     assert plain.errors == ["ConditionalCheckFailedException"] * 2  # all other requests are right
     for expected, found in zip(plain.answers, strange.answers, strict=True):

@@ -25,6 +25,7 @@ from sample_tables import make, table
 from penstock.engine import Engine, Pending
 from penstock.engine.storage import database_file
 from penstock.engine.storage.file_copy import copy_file
+from penstock.engine.storage.file_format import FORMAT
 from penstock.errors import DatabaseLost, InternalServerError, StorageError
 
 Way = Callable[[Path, Path], None]
@@ -291,7 +292,7 @@ def test_a_file_without_a_mark_is_given_one_and_its_format_stays(path: Path) -> 
     Engine(str(path)).close()
     with closing(sqlite3.connect(path)) as db:
         first = database_file.read_mark(db)
-        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+        assert db.execute("PRAGMA user_version").fetchone() == (FORMAT,)
     assert first is not None
     Engine(str(path)).close()
     with closing(sqlite3.connect(path)) as db:

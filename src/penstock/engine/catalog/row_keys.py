@@ -435,11 +435,16 @@ def _mismatch(index: IndexInfo, part: KeyAttribute, kind: str) -> ValidationExce
 def _check_index_value(index: IndexInfo, part: KeyAttribute, value: AttributeValue) -> None:
     if part.kind not in value:
         raise _mismatch(index, part, type_of(value))
+    check_index_value(index.name, part, value, is_hash=part in index.hash)
+
+
+def check_index_value(index: str, part: KeyAttribute, value: AttributeValue, *, is_hash: bool) -> None:
+    """Refuses a value, of the right type, that is empty or too long for the key of the index of this name."""
     if not value[part.kind]:
         raise ValidationException(
             "One or more parameter values are not valid. A value specified for a secondary index key is not "
             "supported. The AttributeValue for a key attribute cannot contain an empty "
-            f"{_NAMES[part.kind]} value. IndexName: {index.name}, IndexKey: {part.name}"
+            f"{_NAMES[part.kind]} value. IndexName: {index}, IndexKey: {part.name}"
         )
     if part.kind != "N" and len(value[part.kind]) > SHORT_TEXT:
-        _check_length(value, part in index.hash)
+        _check_length(value, is_hash)

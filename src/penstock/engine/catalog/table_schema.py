@@ -106,6 +106,61 @@ class IndexInfo:
         return {name: value for name, value in item.items() if name in wanted}
 
 
+@dataclass(frozen=True)
+class VectorIndexInfo:
+    """A vector index. `storage` is the SQL table that holds the vectors of its items, and what they are chosen by."""
+
+    name: str
+    storage: str
+    attribute: str
+    dimensions: int
+    function: str
+    """COSINE, DOT_PRODUCT or EUCLIDEAN."""
+    hash: KeyAttribute | None
+    schema: tuple[KeyAttribute, ...]
+    """What a search may choose items by: the HASH attribute, if there is one, and the inline filters."""
+    projection: str
+    included: frozenset[str]
+    record: Mapping[str, Any] = field(repr=False)
+    table_key: tuple[KeyAttribute, ...] = field(repr=False)
+
+    @cached_property
+    def projected(self) -> frozenset[str] | None:
+        """The attributes that the index holds; None for all."""
+        if self.projection == "ALL":
+            return None
+        own = {part.name for part in (*self.table_key, *self.schema)}
+        return frozenset(own | self.included | {self.attribute})
+
+    @cached_property
+    def own_names(self) -> tuple[str, ...]:
+        """The attributes that its row is made of: where these stay, the row stays."""
+        return (self.attribute, *(part.name for part in self.schema))
+
+    @cached_property
+    def backfilling(self) -> bool:
+        return self.record.get("backfill_cursor") is not None
+
+    def view(self, item: Item) -> Item:
+        """The part of the item that the index holds."""
+        wanted = self.projected
+        if wanted is None:
+            return item
+        return {name: value for name, value in item.items() if name in wanted}
+
+    # SQL texts, made once, as a table's are.
+
+    @cached_property
+    def sql_put(self) -> str:
+        return f"INSERT OR REPLACE INTO {self.storage} (key, vector, chosen_by, saved) VALUES (?, ?, ?, ?)"  # noqa: S608
+
+    @cached_property
+    def sql_remove(self) -> str:
+        """Leaves a row without a vector: other processes learn by it that the item is gone."""
+        there = f"SELECT 1 FROM {self.storage} WHERE key = ?1 AND vector IS NOT NULL"  # noqa: S608
+        return f"INSERT OR REPLACE INTO {self.storage} (key) SELECT ?1 WHERE EXISTS ({there})"
+
+
 class PutPlan(NamedTuple):
     """What a put to a table needs of it, where its key and its indexes' keys are texts."""
 
@@ -131,6 +186,8 @@ class TableInfo:
     hash: KeyAttribute
     range: KeyAttribute | None
     indexes: Mapping[str, IndexInfo] = field(repr=False)
+    vectors: Mapping[str, VectorIndexInfo] = field(repr=False, default_factory=dict)
+    """In the order of their names: of several that refuse an item, DynamoDB names the first."""
 
     @cached_property
     def storage(self) -> str:
@@ -159,7 +216,7 @@ class TableInfo:
     def put_plan(self) -> PutPlan | None:
         """None where a key is no text, changes are told to others, or the state changes."""
         record = self.record
-        if self.plain_read is None or record.get("stream") or record.get("pitr"):
+        if self.plain_read is None or record.get("stream") or record.get("pitr") or self.vectors:
             return None
         if any(index.text_names is None for index in self.index_list):
             return None
@@ -193,7 +250,7 @@ class TableInfo:
     def watched(self) -> bool:
         """Whether a write must see the old item: something beside the item itself is kept in step with it."""
         record = self.record
-        return bool(self.indexes or record.get("stream") or record.get("ttl") or record.get("pitr"))
+        return bool(self.indexes or self.vectors or record.get("stream") or record.get("ttl") or record.get("pitr"))
 
     @cached_property
     def ttl_attribute(self) -> str | None:
@@ -249,7 +306,32 @@ def compile_table(table_id: int, scope: Scope, record: Record) -> TableInfo:
         indexes[one["IndexName"]] = make(one, True)
     for one in record.get("GlobalSecondaryIndexes", ()):
         indexes[one["IndexName"]] = make(one, False)
-    return TableInfo(table_id, scope, record["TableName"], record, table_hash, table_range, indexes)
+    vectors = {
+        one["IndexName"]: _vector_index(table_id, one, kinds, table_key)
+        for one in sorted(record.get("VectorIndexes", ()), key=lambda one: str(one["IndexName"]))
+    }
+    return TableInfo(table_id, scope, record["TableName"], record, table_hash, table_range, indexes, vectors)
+
+
+def _vector_index(
+    table_id: int, one: Record, kinds: Mapping[str, str], table_key: tuple[KeyAttribute, ...]
+) -> VectorIndexInfo:
+    schema = one.get("SearchSchema", ())
+    parts = tuple(KeyAttribute(part["AttributeName"], kinds[part["AttributeName"]]) for part in schema)
+    roles = [part["SearchSchemaElementType"] for part in schema]
+    return VectorIndexInfo(
+        name=one["IndexName"],
+        storage=f"t{table_id}_i{one['id']}",
+        attribute=one["VectorAttribute"]["AttributeName"],
+        dimensions=one["Dimensions"],
+        function=one["DistanceFunction"],
+        hash=parts[roles.index("HASH")] if "HASH" in roles else None,
+        schema=parts,
+        projection=one["Projection"]["ProjectionType"],
+        included=frozenset(one["Projection"].get("NonKeyAttributes", ())),
+        record=one,
+        table_key=table_key,
+    )
 
 
 def _index_maker(

@@ -15,6 +15,7 @@ from typing import Any
 from penstock.engine.catalog import row_keys
 from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
+from penstock.engine.items import vector_rows
 from penstock.wire.limits import READ_UNIT_BYTES, WRITE_UNIT_BYTES
 from penstock.wire.values import Item, item_size
 
@@ -25,11 +26,15 @@ class Units:
 
     table: float = 0.0
     indexes: dict[str, float] = field(default_factory=dict)
+    vectors: dict[str, int] = field(default_factory=dict)
+    """VectorWriteRequestBytes by vector index: no units, and no part of the total."""
 
     def add(self, other: Units) -> None:
         self.table += other.table
         for name, units in other.indexes.items():
             self.indexes[name] = self.indexes.get(name, 0.0) + units
+        for name, size in other.vectors.items():
+            self.vectors[name] = self.vectors.get(name, 0) + size
 
     @property
     def total(self) -> float:
@@ -48,13 +53,24 @@ def write_units(size: int) -> float:
 
 def units_of_write(table: TableInfo, old: Item | None, new: Item | None, factor: float = 1.0) -> Units:
     """Units of turning `old` into `new`."""
-    largest = max(item_size(old) if old else 0, item_size(new) if new else 0)
+    largest = max(_billed_size(table, old), _billed_size(table, new))
     units = Units(write_units(largest) * factor)
     for index in table.index_list:
         spent = _index_write(index, old, new)
         if spent:
             units.indexes[index.name] = spent * factor
+    for vectors in table.vectors.values():
+        size = vector_rows.write_bytes(vectors, old, new)
+        if size:
+            units.vectors[vectors.name] = size
     return units
+
+
+def _billed_size(table: TableInfo, item: Item | None) -> int:
+    """An item's bytes as a write of it counts them: a vector that is indexed has four for each number."""
+    if not item:
+        return 0
+    return item_size(item) - (vector_rows.saved_bytes(table, item) if table.vectors else 0)
 
 
 def _index_write(index: IndexInfo, old: Item | None, new: Item | None) -> float:
@@ -95,6 +111,10 @@ def report(table: TableInfo, units: Units, mode: str, kind: str | None = None) -
         }
         if detail:
             answer[title] = detail
+    if units.vectors:
+        answer["VectorIndexes"] = {
+            name: {"VectorWriteRequestBytes": size} for name, size in sorted(units.vectors.items())
+        }
     return answer
 
 

@@ -9,7 +9,8 @@
 Below the steps is the one place where an item changes, and whatever is kept in step with it (a usual PutItem does the
 same in one pass, usual_puts.py):
 
-1. The item, its index rows, its expiry, its stream record and its journal entry change in one transaction.
+1. The item, its index rows, its rows in vector indexes, its expiry, its stream record and its journal entry change in
+   one transaction.
 2. An index row exists if and only if the item has a value for each of the index's key attributes.
 3. A change is never refused: every step before it only reads, so that an error leaves nothing half-done.
 """
@@ -27,7 +28,7 @@ from penstock.engine.catalog import row_keys
 from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.row_keys import index_tail
 from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
-from penstock.engine.items import expiry_rows, pitr_journal
+from penstock.engine.items import expiry_rows, pitr_journal, vector_rows
 from penstock.engine.items.bulk_rows import delete_keys, put_index_rows, put_rows
 from penstock.errors import ConditionalCheckFailedException, ValidationException
 from penstock.expressions.compiled.conditions import compile_condition
@@ -112,6 +113,8 @@ class Put(Write):
     def resolve(self, context: OperationContext) -> None:
         self.table = table = context.table(self.request["TableName"])
         self.key = row_keys.row_key_of_item(table, self.item)
+        if table.vectors:
+            vector_rows.check(table, self.item)
         if self.condition is not None:
             self.refuse_nested_condition()
 
@@ -216,6 +219,8 @@ class Update(Write):
             raise ValidationException(_UPDATE_TOO_LARGE)
         if self.table.indexes:
             row_keys.check_updated_index_keys(self.table, self.update.attributes, after)
+        if self.table.vectors:
+            vector_rows.check(self.table, after, self.update.attributes)
         self.new = after
 
     def returned(self, mode: str) -> Item | None:
@@ -394,6 +399,8 @@ def _follow(context: OperationContext, change: Change, data: bytes) -> None:
 
 
 def _follow_beside_indexes(context: OperationContext, change: Change, data: bytes) -> None:
+    if change.table.vectors:
+        vector_rows.follow(context, change)
     record = change.table.record
     ttl = record.get("ttl")
     if ttl:

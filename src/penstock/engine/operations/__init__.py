@@ -2,6 +2,7 @@
 
 items.py                GetItem, PutItem, UpdateItem, DeleteItem, batches, transactions
 query_scan.py           Query, Scan
+vector_search.py        SearchVectors
 tables.py               CreateTable, UpdateTable, DeleteTable, DescribeTable, ListTables
 table_validation.py     what a definition may be
 table_description.py    states, sizes, descriptions
@@ -54,6 +55,7 @@ LATER: dict[str, tuple[str, Kind]] = {
     "PutResourcePolicy": ("resources", "write"),
     "RestoreTableFromBackup": ("backups", "write"),
     "RestoreTableToPointInTime": ("backups", "write"),
+    "SearchVectors": ("vector_search", "read"),
     "TagResource": ("resources", "write"),
     "UntagResource": ("resources", "write"),
     "UpdateContinuousBackups": ("backups", "write"),

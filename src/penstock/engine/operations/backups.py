@@ -190,6 +190,8 @@ def _features(record: Record) -> dict[str, Any]:
         features["GlobalSecondaryIndexes"] = [
             _index(one) | {"ProvisionedThroughput": _throughput(one)} for one in record["GlobalSecondaryIndexes"]
         ]
+    if record.get("VectorIndexes"):
+        features["VectorIndexes"] = [_vector_index(one) for one in record["VectorIndexes"]]
     if record.get("StreamSpecification"):
         features["StreamDescription"] = record["StreamSpecification"]
     if record.get("ttl"):
@@ -205,6 +207,20 @@ def _features(record: Record) -> dict[str, Any]:
 
 def _index(record: Record) -> dict[str, Any]:
     return {name: record[name] for name in ("IndexName", "KeySchema", "Projection")}
+
+
+_VECTOR_MEMBERS: Final = (
+    "IndexName",
+    "VectorAttribute",
+    "Dimensions",
+    "DistanceFunction",
+    "SearchSchema",
+    "Projection",
+)
+
+
+def _vector_index(record: Record) -> dict[str, Any]:
+    return {name: record[name] for name in _VECTOR_MEMBERS if name in record}
 
 
 def _throughput(record: Record) -> dict[str, Any]:

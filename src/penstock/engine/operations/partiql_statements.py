@@ -27,7 +27,7 @@ from penstock.engine.catalog.row_keys import refuse_key_type, refuse_nested_keys
 from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo
 from penstock.engine.items import capacity_units, write_steps
 from penstock.engine.operations import query_scan
-from penstock.engine.operations.query_scan import Page, Walk, read_page
+from penstock.engine.operations.query_scan import Page, Walk, not_supported, read_page
 from penstock.errors import DuplicateItemException, ResourceNotFoundException, ValidationException
 from penstock.expressions.compiled.conditions import KeyTerm, Predicate
 from penstock.expressions.compiled.paths import find, refuse_clashes
@@ -117,6 +117,8 @@ class Reading:
             # Another process may have made it since the catalog was read (catalog.py, 2).
             context.engine.catalog.forget()
             index = context.table(self.select.source.table).indexes.get(name)
+        if index is None and name in table.vectors:
+            raise ValidationException(not_supported("Scan"))
         if index is None:
             raise ValidationException("The table does not have the specified index")
         if len(index.hash) > 1 or len(index.range) > 1:

@@ -149,6 +149,9 @@ def _index_of(context: OperationContext, table: TableInfo, request: Request) -> 
     if name is None:
         return None
     index = table.indexes.get(name)
+    if index is None and name in table.vectors:
+        is_query = "KeyConditionExpression" in request or "KeyConditions" in request
+        raise ValidationException(not_supported("Query") + "." if is_query else not_supported("Scan"))
     if index is None:
         raise ValidationException(f"The table does not have the specified index: {name}")
     if not index.local and request.get("ConsistentRead"):
@@ -156,6 +159,11 @@ def _index_of(context: OperationContext, table: TableInfo, request: Request) -> 
     if not index.local and (index.backfilling or context.now < index.record.get("active_at", 0.0)):
         raise ValidationException(f"Cannot read from backfilling global secondary index: {name}")
     return index
+
+
+def not_supported(operation: str) -> str:
+    """What DynamoDB says of a vector index that is read as others are; after Query with a full stop."""
+    return f"{operation} operation not supported on this index type"
 
 
 def _check_select(request: Request, parts: QueryParts) -> None:

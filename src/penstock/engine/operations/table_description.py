@@ -22,8 +22,8 @@ import orjson
 
 from penstock.engine import streams
 from penstock.engine.catalog.catalog import OperationContext
-from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo
-from penstock.engine.items import index_backfill
+from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo, VectorIndexInfo
+from penstock.engine.items import index_backfill, vector_rows
 from penstock.engine.maintenance import chore
 from penstock.errors import ResourceInUseException, ResourceNotFoundException
 from penstock.wire.values import item_size
@@ -63,6 +63,11 @@ def is_building(index: Mapping[str, Any], now: float) -> bool:
 def is_backfilling(record: Mapping[str, Any], index: Mapping[str, Any], now: float) -> bool:
     """Building, and past the time in which DynamoDB allocates resources (while the table is UPDATING)."""
     return is_building(index, now) and now >= record.get("updating_until", 0.0)
+
+
+def online_indexes(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The records of indexes that come and go while the table is in use: global and vector indexes."""
+    return [*record.get("GlobalSecondaryIndexes", ()), *record.get("VectorIndexes", ())]
 
 
 def dropped_indexes(record: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
@@ -145,7 +150,7 @@ def _settle(context: OperationContext, table: TableInfo) -> float | None:
     if ahead:
         return min(ahead) - context.now
     record = changed(table)
-    for part in (record, *record.get("GlobalSecondaryIndexes", ())):
+    for part in (record, *online_indexes(record)):
         for member in ("active_at", "updating_until"):
             part.pop(member, None)
     record.pop("dropped_indexes", None)
@@ -155,7 +160,7 @@ def _settle(context: OperationContext, table: TableInfo) -> float | None:
 
 
 def _times(record: Mapping[str, Any]) -> list[float]:
-    parts = (record, *record.get("GlobalSecondaryIndexes", ()), *record.get("dropped_indexes", ()))
+    parts = (record, *online_indexes(record), *record.get("dropped_indexes", ()))
     return [part[m] for part in parts for m in ("active_at", "updating_until", "deleted_at") if m in part]
 
 
@@ -185,7 +190,30 @@ _COUNTED: WeakKeyDictionary[Engine, dict[str, _Counted]] = WeakKeyDictionary()
 
 
 def size_of_table(context: OperationContext, table: TableInfo, *, counts: bool = True) -> Size:
-    return _size(context, table.storage, f"SELECT size FROM {table.storage}", counts)  # noqa: S608
+    size = _size(context, table.storage, f"SELECT size FROM {table.storage}", counts)  # noqa: S608
+    return size if not table.vectors else size._replace(bytes=max(0, size.bytes - _saved(context, table, counts)))
+
+
+def _saved(context: OperationContext, table: TableInfo, counts: bool) -> int:
+    """Bytes by which the table counts for less because vectors are indexed: each attribute once."""
+    saved: dict[str, int] = {}
+    for index in table.vectors.values():
+        rows = f"SELECT saved AS size FROM {index.storage} WHERE vector IS NOT NULL"  # noqa: S608
+        of_index = _size(context, f"{index.storage} saved", rows, counts).bytes
+        saved[index.attribute] = max(saved.get(index.attribute, 0), of_index)
+    return sum(saved.values())
+
+
+def size_of_vectors(context: OperationContext, table: TableInfo, index: VectorIndexInfo, *, counts: bool) -> Size:
+    """A vector index's; its bytes as those of the others."""
+    rows = f"SELECT 0 AS size FROM {index.storage} WHERE vector IS NOT NULL"  # noqa: S608
+    entries = _size(context, index.storage, rows, counts).items
+    sample = context.db.execute(
+        f"SELECT item FROM (SELECT key FROM {index.storage} WHERE vector IS NOT NULL LIMIT {_SAMPLED_ITEMS}) "  # noqa: S608
+        f"JOIN {table.storage} USING (key)"
+    ).fetchall()
+    sizes = [vector_rows.entry_bytes(index, orjson.loads(item)) for (item,) in sample]
+    return Size(entries, round(entries * sum(sizes) / len(sizes)) if sizes else 0)
 
 
 def size_of_index(context: OperationContext, table: TableInfo, index: IndexInfo, *, counts: bool = True) -> Size:
@@ -321,11 +349,27 @@ def _indexes(context: OperationContext, table: TableInfo, counts: bool) -> dict[
         for index in table.index_list
         if not index.local
     ]
-    world += [_dropped(table, index) for index in dropped_indexes(table.record, context.now)]
+    gone = dropped_indexes(table.record, context.now)
+    world += [dropped(table, index) for index in gone if "VectorAttribute" not in index]
+    vectors = [
+        _vector_index(context, table, table.vectors[one["IndexName"]], counts)
+        for one in table.record.get("VectorIndexes", ())
+    ]
+    vectors += [dropped(table, index) for index in gone if "VectorAttribute" in index]
     return {
         **({"LocalSecondaryIndexes": local} if local else {}),
         **({"GlobalSecondaryIndexes": world} if world else {}),
+        **({"VectorIndexes": vectors} if vectors else {}),
     }
+
+
+def _vector_index(context: OperationContext, table: TableInfo, index: VectorIndexInfo, counts: bool) -> dict[str, Any]:
+    record, now = index.record, context.now
+    size = size_of_vectors(context, table, index, counts=counts)
+    state: dict[str, Any] = {"IndexStatus": index_status(table.record, record, now)}
+    if is_building(record, now):
+        state["Backfilling"] = is_backfilling(table.record, record, now)
+    return _index_shape(table, record) | state | {"IndexSizeBytes": size.bytes, "ItemCount": size.items}
 
 
 def _index(context: OperationContext, table: TableInfo, index: IndexInfo, counts: bool) -> dict[str, Any]:
@@ -333,13 +377,12 @@ def _index(context: OperationContext, table: TableInfo, index: IndexInfo, counts
     return _index_shape(table, index.record) | {"IndexSizeBytes": size.bytes, "ItemCount": size.items}
 
 
+_SHAPE = ("IndexName", "KeySchema", "VectorAttribute", "Dimensions", "DistanceFunction", "SearchSchema", "Projection")
+
+
 def _index_shape(table: TableInfo, record: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "IndexName": record["IndexName"],
-        "KeySchema": record["KeySchema"],
-        "Projection": record["Projection"],
-        "IndexArn": f"{table.arn}/index/{record['IndexName']}",
-    }
+    given = {member: record[member] for member in _SHAPE if member in record}
+    return given | {"IndexArn": f"{table.arn}/index/{record['IndexName']}"}
 
 
 def _global_state(context: OperationContext, table: TableInfo, index: IndexInfo) -> dict[str, Any]:
@@ -357,13 +400,10 @@ def _global_state(context: OperationContext, table: TableInfo, index: IndexInfo)
     return state
 
 
-def _dropped(table: TableInfo, record: Mapping[str, Any]) -> dict[str, Any]:
-    return _index_shape(table, record) | {
-        "IndexStatus": "DELETING",
-        "ProvisionedThroughput": throughput(record),
-        "IndexSizeBytes": 0,
-        "ItemCount": 0,
-    }
+def dropped(table: TableInfo, record: Mapping[str, Any]) -> dict[str, Any]:
+    """An index that was just deleted."""
+    units = {} if "VectorAttribute" in record else {"ProvisionedThroughput": throughput(record)}
+    return _index_shape(table, record) | {"IndexStatus": "DELETING", **units, "IndexSizeBytes": 0, "ItemCount": 0}
 
 
 def _settings(table: TableInfo) -> dict[str, Any]:

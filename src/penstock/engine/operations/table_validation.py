@@ -16,6 +16,7 @@ from penstock.engine.operations.table_description import (
     in_use,
     is_backfilling,
     is_building,
+    online_indexes,
     refuse_unless_active,
     table_status,
     throughput,
@@ -29,6 +30,9 @@ from penstock.wire.limits import (
     INDEX_RANGE_ATTRIBUTES,
     LOCAL_INDEXES,
     PROJECTED_ATTRIBUTES,
+    VECTOR_DIMENSIONS,
+    VECTOR_INDEXES,
+    VECTOR_INLINE_FILTERS,
 )
 
 # ── CreateTable ───────────────────────────────────────────────────────────────────────────────────
@@ -51,7 +55,7 @@ def check_creation(request: Request) -> None:
     definitions = [one["AttributeName"] for one in request["AttributeDefinitions"]]
     schema = request["KeySchema"]
     _check_table_key(schema, definitions)
-    indexed = "LocalSecondaryIndexes" in request or "GlobalSecondaryIndexes" in request
+    indexed = any(kind in request for kind in ("LocalSecondaryIndexes", "GlobalSecondaryIndexes", "VectorIndexes"))
     if not indexed and len(schema) != len(definitions):
         raise invalid(
             "Number of attributes in KeySchema does not exactly match number of attributes "
@@ -165,17 +169,22 @@ def _check_two_part_key(schema: KeySchema) -> None:
 def _check_indexes(request: Request, definitions: list[str]) -> None:
     local = request.get("LocalSecondaryIndexes")
     world = request.get("GlobalSecondaryIndexes")
-    for kind, indexes in (("LocalSecondaryIndexes", local), ("GlobalSecondaryIndexes", world)):
-        if indexes == []:
+    vectors = request.get("VectorIndexes")
+    for kind in ("LocalSecondaryIndexes", "GlobalSecondaryIndexes", "VectorIndexes"):
+        if request.get(kind) == []:
             raise invalid(f"List of {kind} is empty")
     _check_local_keys(local or [], request["KeySchema"], definitions)
     for index in world or []:
         check_keys_defined(index["KeySchema"], definitions)
         check_global_key(index["KeySchema"])
-    every = [*(local or []), *(world or [])]
+    if vectors and request.get("BillingMode") != "PAY_PER_REQUEST":
+        raise invalid("Vector indexes are only supported for PAY_PER_REQUEST tables")
+    for index in vectors or []:
+        check_search_schema(index, definitions)
+    every = [*(local or []), *(world or []), *(vectors or [])]
     if every:
         _check_definitions_used(request["KeySchema"], every, definitions)
-    _check_contents(request, local or [], world or [])
+    _check_contents(request, local or [], world or [], vectors or [])
 
 
 def _check_local_keys(indexes: Iterable[Index], table_key: KeySchema, definitions: list[str]) -> None:
@@ -198,7 +207,7 @@ def _check_local_keys(indexes: Iterable[Index], table_key: KeySchema, definition
 
 
 def _check_definitions_used(table_key: KeySchema, indexes: list[Index], definitions: list[str]) -> None:
-    schemas = [table_key, *(index["KeySchema"] for index in indexes)]
+    schemas = [table_key, *(index.get("KeySchema") or index.get("SearchSchema", []) for index in indexes)]
     used = dict.fromkeys(one["AttributeName"] for schema in schemas for one in schema)
     if set(definitions) - set(used):
         raise invalid(
@@ -207,10 +216,48 @@ def _check_definitions_used(table_key: KeySchema, indexes: list[Index], definiti
         )
 
 
-def _check_contents(request: Request, local: list[Index], world: list[Index]) -> None:
+def check_search_schema(index: Index, definitions: list[str]) -> None:
+    """What a vector index's items are chosen by: at most one HASH, and each attribute once."""
+    schema = index.get("SearchSchema", [])
+    names = [one["AttributeName"] for one in schema]
+    if not set(names) <= set(definitions):
+        raise invalid("One element in SearchSchema is not defined in attribute definitions")
+    hashes = sum(one["SearchSchemaElementType"] == "HASH" for one in schema)
+    if hashes > 1:
+        raise invalid(
+            f"Value '{hashes}' at 'SearchSchema' failed to satisfy constraint: "
+            "Member must have HASH count less than or equal to 1"
+        )
+    if len(schema) - hashes > VECTOR_INLINE_FILTERS:
+        raise invalid(
+            f"Value '{len(schema) - hashes}' at 'SearchSchema' failed to satisfy constraint: "
+            f"Member must have INLINE_FILTER count less than or equal to {VECTOR_INLINE_FILTERS}"
+        )
+    if _first_repeated(names) is not None:
+        raise invalid("SearchSchema contains a duplicate AttributeName")
+
+
+def check_vectors(vectors: Iterable[Index], definitions: Iterable[str]) -> None:
+    """The vectors of a table's indexes: their lengths, and that no attribute is two things."""
+    lengths: dict[str, int] = {}
+    known = set(definitions)
+    for index in vectors:
+        if index["Dimensions"] > VECTOR_DIMENSIONS:
+            raise invalid(f"Number of dimensions must be between 1 and {VECTOR_DIMENSIONS} inclusive.")
+        name = index["VectorAttribute"]["AttributeName"]
+        conflict = f"Conflicting attribute definition for '{name}'. "
+        if name in known:
+            raise invalid(
+                f"{conflict}An attribute cannot be defined in AttributeDefinitions when used as a VectorAttribute."
+            )
+        if lengths.setdefault(name, index["Dimensions"]) != index["Dimensions"]:
+            raise invalid(f"{conflict}All VectorIndexes on the same vector attribute must use the same dimensions.")
+
+
+def _check_contents(request: Request, local: list[Index], world: list[Index], vectors: list[Index]) -> None:
     """Everything of the indexes but their keys."""
     names: set[str] = set()
-    for index in (*local, *world):
+    for index in (*local, *world, *vectors):
         check_projection(index)
         if index["IndexName"] in names:
             raise invalid(f"Duplicate index name: {index['IndexName']}")
@@ -221,14 +268,24 @@ def _check_contents(request: Request, local: list[Index], world: list[Index]) ->
         raise invalid(f"Number of LocalSecondaryIndexes exceeds per-table limit of {LOCAL_INDEXES}")
     if len(world) > GLOBAL_INDEXES:
         raise invalid(f"GlobalSecondaryIndex count exceeds the per-table limit of {GLOBAL_INDEXES}")
-    check_projected((*local, *world))
+    if len(vectors) > VECTOR_INDEXES:
+        raise invalid(f"VectorIndex count exceeds the per-table limit of {VECTOR_INDEXES}")
+    check_vectors(vectors, [one["AttributeName"] for one in request["AttributeDefinitions"]])
+    check_projected((*local, *world, *vectors))
 
 
 def check_projected(indexes: Iterable[Index]) -> None:
     """All INCLUDE projections of a table together."""
-    total = sum(len(index["Projection"].get("NonKeyAttributes", ())) for index in indexes)
+    total = sum(len(index["Projection"].get("NonKeyAttributes", ())) + _own_projected(index) for index in indexes)
     if total > PROJECTED_ATTRIBUTES:
         raise invalid(f"Number of projected attributes across all indexes exceeds the limit of {PROJECTED_ATTRIBUTES}")
+
+
+def _own_projected(index: Index) -> int:
+    """A vector, and what it is filtered by, count as projected attributes."""
+    if "VectorAttribute" not in index:
+        return 0
+    return 1 + len([one for one in index.get("SearchSchema", ()) if one["SearchSchemaElementType"] == "INLINE_FILTER"])
 
 
 def _check_index_throughput(request: Request, index: Index) -> None:
@@ -341,8 +398,8 @@ def with_known_actions(request: Request) -> Request:
 
 def check_request(request: Request) -> None:
     """Everything that is wrong whatever the table."""
-    updates = request.get("GlobalSecondaryIndexUpdates", [])
-    if not updates and not any(member in request for member in _CHANGES):
+    updates, vectors = request.get("GlobalSecondaryIndexUpdates", []), request.get("VectorIndexUpdates", [])
+    if not updates and not vectors and not any(member in request for member in _CHANGES):
         raise ValidationException(
             "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, "
             "GlobalSecondaryIndexUpdates or SSESpecification or ReplicaUpdates is required"
@@ -353,7 +410,8 @@ def check_request(request: Request) -> None:
     if request.get("GlobalSecondaryIndexUpdates") == []:
         raise invalid("List of GlobalSecondaryIndexUpdates is empty")
     _check_actions(updates)
-    _check_combination(request, updates)
+    _check_vector_actions(vectors)
+    _check_combination(request, [*updates, *vectors])
     _check_stream_change(request.get("StreamSpecification"))
     check_encryption(request.get("SSESpecification"))
 
@@ -363,11 +421,14 @@ def check_against(table: TableInfo, request: Request, now: float) -> None:
     refuse_unless_active(table, now)
     _check_throughput_mode(table.record, request)
     updates = request.get("GlobalSecondaryIndexUpdates", [])
-    online = [one for one in updates if "Create" in one or "Delete" in one]
+    vectors = request.get("VectorIndexUpdates", [])
+    online = [one for one in (*updates, *vectors) if "Create" in one or "Delete" in one]
     if len(online) > 1:
         raise LimitExceededException(ONE_ONLINE_INDEX)
     for update in updates:
         _check_index_update(table, request, update, now)
+    for update in vectors:
+        _check_vector_update(table, request, update, now)
     _check_busy(table, request, online, now)
     _check_changes(table, request)
 
@@ -386,6 +447,14 @@ def _check_actions(updates: list[dict[str, Any]]) -> None:
         if name in names:
             raise invalid(f"Only one global secondary index update per index is allowed simultaneously. Index: {name}")
         names.add(name)
+
+
+def _check_vector_actions(updates: list[dict[str, Any]]) -> None:
+    for update in updates:
+        if not update:
+            raise invalid("One of VectorIndexUpdate.Create, VectorIndexUpdate.Delete must not be null")
+        if len(update) > 1:
+            raise invalid("Only one vector index action is allowed per VectorIndexUpdate object")
 
 
 def _check_combination(request: Request, updates: list[dict[str, Any]]) -> None:
@@ -429,6 +498,8 @@ def _check_throughput_mode(record: Mapping[str, Any], request: Request) -> None:
             raise invalid(
                 f"{member} for OnDemandThroughput cannot be specified when the table BillingMode is PROVISIONED"
             )
+        if record.get("VectorIndexes"):
+            raise invalid("Tables with vector indexes must be in PAY_PER_REQUEST mode")
         _check_every_index_provisioned(record, request)
     check_on_demand_range(request.get("OnDemandThroughput", {}), "table", clearing=True)
 
@@ -468,7 +539,7 @@ def _check_index_update(table: TableInfo, request: Request, update: Update, now:
 
 def _check_new_index(table: TableInfo, request: Request, index: Update, now: float) -> None:
     name = index["IndexName"]
-    if name in table.indexes:
+    if name in table.indexes or name in table.vectors:
         raise ValidationException("Attempting to create an index which already exists")
     _refuse_deleting(table, name, now)
     definitions = [one["AttributeName"] for one in request.get("AttributeDefinitions", ())]
@@ -486,7 +557,52 @@ def _check_new_index(table: TableInfo, request: Request, index: Update, now: flo
         raise LimitExceededException(
             f"Subscriber limit exceeded: Number of global secondary indexes exceeds per-table limit of {GLOBAL_INDEXES}"
         )
-    check_projected((*table.record.get("LocalSecondaryIndexes", ()), *world, index))
+    others = (*table.record.get("LocalSecondaryIndexes", ()), *table.record.get("VectorIndexes", ()))
+    check_projected((*others, *world, index))
+
+
+def _check_vector_update(table: TableInfo, request: Request, update: Update, now: float) -> None:
+    ((action, index),) = update.items()
+    name = index["IndexName"]
+    if action == "Delete":
+        if name not in table.vectors:
+            _refuse_deleting(table, name, now)
+            raise ResourceNotFoundException(f"Requested resource not found: Index {name} for table {table.name}")
+        return
+    if name in table.indexes or name in table.vectors:
+        raise ValidationException("Attempting to create an index which already exists")
+    _refuse_deleting(table, name, now)
+    if request.get("BillingMode", billing_mode(table.record)) != "PAY_PER_REQUEST":
+        raise invalid("Vector indexes are only supported for PAY_PER_REQUEST tables")
+    given = request.get("AttributeDefinitions", [])
+    definitions = {one["AttributeName"] for one in (*table.record["AttributeDefinitions"], *given)}
+    check_search_schema(index, list(definitions))
+    _refuse_redefined_choices(table, given, index)
+    check_projection(index)
+    record = table.record
+    others = record.get("VectorIndexes", [])
+    if len(others) >= VECTOR_INDEXES:
+        raise LimitExceededException(
+            f"Subscriber limit exceeded: Number of vector indexes exceeds per-table limit of {VECTOR_INDEXES}"
+        )
+    check_vectors((*others, index), definitions)
+    secondary = (*record.get("LocalSecondaryIndexes", ()), *record.get("GlobalSecondaryIndexes", ()))
+    check_projected((*secondary, *others, index))
+
+
+def _refuse_redefined_choices(table: TableInfo, given: list[dict[str, str]], index: Update) -> None:
+    """An attribute has one type, whatever it is used for."""
+    kinds = {one["AttributeName"]: one["AttributeType"] for one in table.record["AttributeDefinitions"]}
+    used = {one["AttributeName"] for one in index.get("SearchSchema", ())}
+    for one in given:
+        if (
+            one["AttributeName"] in used
+            and kinds.get(one["AttributeName"], one["AttributeType"]) != one["AttributeType"]
+        ):
+            raise invalid(
+                "Attributes cannot be redefined. Please check that your attribute has the same type as previously "
+                f"defined. Attribute: {one['AttributeName']}"
+            )
 
 
 def _refuse_redefinition(table: TableInfo, definitions: list[dict[str, str]], schema: list[dict[str, str]]) -> None:
@@ -571,13 +687,13 @@ def _refuse_deleting(table: TableInfo, name: str, now: float) -> None:
 def _check_busy(table: TableInfo, request: Request, online: list[dict[str, Any]], now: float) -> None:
     """What the changes that are still under way do not allow."""
     record = table.record
-    built = [index for index in table.index_list if not index.local and is_building(index.record, now)]
+    built = [index for index in online_indexes(record) if is_building(index, now)]
     deleted = dropped_indexes(record, now)
     if online and (built or deleted):
-        _check_online(table, online[0], [index.name for index in built], now)
+        _check_online(table, online[0], {index["IndexName"]: index for index in built}, now)
     if "ProvisionedThroughput" in request or "StreamSpecification" in request:
         what = "table IOPS" if "ProvisionedThroughput" in request else "stream status"
-        allocating = [i.name for i in built if not is_backfilling(record, i.record, now)]
+        allocating = [i["IndexName"] for i in built if not is_backfilling(record, i, now)]
         if allocating:
             raise in_use(_during(what, "created", table.name, allocating))
         if deleted:
@@ -586,12 +702,12 @@ def _check_busy(table: TableInfo, request: Request, online: list[dict[str, Any]]
         raise in_use(f"Table is being updated: {table.name}")
 
 
-def _check_online(table: TableInfo, update: Update, built: list[str], now: float) -> None:
+def _check_online(table: TableInfo, update: Update, built: Mapping[str, Index], now: float) -> None:
     """Only an index that is being filled may go while it is being made; nothing else beside it."""
     name = update.get("Delete", {}).get("IndexName")
     if name not in built:
         raise LimitExceededException(ONE_ONLINE_INDEX)
-    if not is_backfilling(table.record, table.indexes[name].record, now):
+    if not is_backfilling(table.record, built[name], now):
         raise in_use(
             "Index creation is in resource allocation phase. Retry deletion during backfilling phase or when "
             f"the index is active. Table: {table.name} Index: {name}"

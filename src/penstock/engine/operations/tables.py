@@ -19,10 +19,12 @@ from penstock.engine.operations.table_description import (
     delay,
     describe,
     describe_briefly,
+    dropped,
     existing_table,
     find_table,
     in_use,
     index_status,
+    online_indexes,
     refuse_unless_active,
     table_status,
     throughput,
@@ -78,8 +80,9 @@ def as_created(description: dict[str, Any]) -> dict[str, Any]:
     description["TableStatus"] = "CREATING"
     description.get("BillingModeSummary", {}).pop("LastUpdateToPayPerRequestDateTime", None)
     description.get("TableThroughputModeSummary", {}).pop("LastUpdateToPayPerRequestDateTime", None)
-    for index in description.get("GlobalSecondaryIndexes", ()):
+    for index in online_indexes(description):
         index["IndexStatus"] = "CREATING"
+        index.pop("Backfilling", None)
     return description
 
 
@@ -97,6 +100,13 @@ def index_record(number: int, index: dict[str, Any]) -> Record:
         if index.get(member):
             record[member] = index[member]
     return record
+
+
+def vector_record(number: int, index: dict[str, Any]) -> Record:
+    """A vector index as the catalog keeps it."""
+    members = ("IndexName", "VectorAttribute", "Dimensions", "DistanceFunction", "SearchSchema")
+    given = {member: index[member] for member in members if member in index}
+    return {"id": number, **given, "Projection": projection(index)}
 
 
 def projection(index: dict[str, Any]) -> dict[str, Any]:
@@ -139,7 +149,8 @@ def _record(context: OperationContext, name: str, request: Request) -> Record:
 def _index_records(request: Request) -> Record:
     local = request.get("LocalSecondaryIndexes", [])
     world = request.get("GlobalSecondaryIndexes", [])
-    records: Record = {"next_index_id": len(local) + len(world)}
+    vectors = request.get("VectorIndexes", [])
+    records: Record = {"next_index_id": len(local) + len(world) + len(vectors)}
     if local:
         records["LocalSecondaryIndexes"] = [
             {"id": n, "IndexName": one["IndexName"], "KeySchema": one["KeySchema"], "Projection": projection(one)}
@@ -147,6 +158,9 @@ def _index_records(request: Request) -> Record:
         ]
     if world:
         records["GlobalSecondaryIndexes"] = [index_record(n, one) for n, one in enumerate(world, len(local))]
+    if vectors:
+        first = len(local) + len(world)
+        records["VectorIndexes"] = [vector_record(n, one) for n, one in enumerate(vectors, first)]
     return records
 
 
@@ -243,45 +257,49 @@ def _change_settings(context: OperationContext, table: TableInfo, record: Record
 def _takes_time(request: Request) -> bool:
     """Whether the table itself is UPDATING for a while."""
     updates = request.get("GlobalSecondaryIndexUpdates", ())
-    members = ("ProvisionedThroughput", "BillingMode", "StreamSpecification", "TableClass")
+    members = ("ProvisionedThroughput", "BillingMode", "StreamSpecification", "TableClass", "VectorIndexUpdates")
     return any(member in request for member in members) or any("Update" not in one for one in updates)
 
 
 def _save(context: OperationContext, table: TableInfo, record: Record, request: Request) -> TableInfo:
     """Saves the record; an index that is made or deleted goes with it."""
-    for update in request.get("GlobalSecondaryIndexUpdates", ()):
-        if "Create" in update:
-            return _create_index(context, table, record, request, update["Create"])
-        if "Delete" in update:
-            return _delete_index(context, table, record, update["Delete"]["IndexName"])
+    for kind, updates in _INDEX_UPDATES.items():
+        for update in request.get(updates, ()):
+            if "Create" in update:
+                return _create_index(context, table, record, request, kind, update["Create"])
+            if "Delete" in update:
+                return _delete_index(context, table, record, kind, update["Delete"]["IndexName"])
     return context.engine.catalog.save(context.db, table, record)
 
 
+_INDEX_UPDATES = {"GlobalSecondaryIndexes": "GlobalSecondaryIndexUpdates", "VectorIndexes": "VectorIndexUpdates"}
+
+
 def _create_index(
-    context: OperationContext, table: TableInfo, record: Record, request: Request, wanted: dict[str, Any]
+    context: OperationContext, table: TableInfo, record: Record, request: Request, kind: str, wanted: dict[str, Any]
 ) -> TableInfo:
     number = record.get("next_index_id", len(table.index_list))
     record["next_index_id"] = number + 1
-    index = index_record(number, wanted)
+    index = index_record(number, wanted) if kind == "GlobalSecondaryIndexes" else vector_record(number, wanted)
     seconds = context.engine.settings.index_delay_seconds
     if seconds > 0:
         index["active_at"] = context.now + seconds
         unsettle(context, record)
-    record.setdefault("GlobalSecondaryIndexes", []).append(index)
+    record.setdefault(kind, []).append(index)
     known = {one["AttributeName"] for one in record["AttributeDefinitions"]}
     record["AttributeDefinitions"] += [
-        one for one in request["AttributeDefinitions"] if one["AttributeName"] not in known
+        one for one in request.get("AttributeDefinitions", ()) if one["AttributeName"] not in known
     ]
     _keep_used_definitions(record)
-    return index_backfill.add_index(context, table, record)
+    return index_backfill.add_index(context, table, record, index)
 
 
-def _delete_index(context: OperationContext, table: TableInfo, record: Record, name: str) -> TableInfo:
-    index = table.indexes[name]
-    world = [one for one in record["GlobalSecondaryIndexes"] if one["IndexName"] != name]
-    record["GlobalSecondaryIndexes"] = world
-    if not world:
-        del record["GlobalSecondaryIndexes"]
+def _delete_index(context: OperationContext, table: TableInfo, record: Record, kind: str, name: str) -> TableInfo:
+    index = index_backfill.index_named(table, name)
+    assert index is not None
+    record[kind] = [one for one in record[kind] if one["IndexName"] != name]
+    if not record[kind]:
+        del record[kind]
     _keep_used_definitions(record)
     seconds = context.engine.settings.table_delay_seconds
     if seconds > 0:
@@ -299,6 +317,7 @@ def _keep_used_definitions(record: Record) -> None:
         *record.get("GlobalSecondaryIndexes", ()),
     )
     used = {one["AttributeName"] for part in parts for one in part["KeySchema"]}
+    used |= {one["AttributeName"] for part in record.get("VectorIndexes", ()) for one in part.get("SearchSchema", ())}
     record["AttributeDefinitions"] = [one for one in record["AttributeDefinitions"] if one["AttributeName"] in used]
 
 
@@ -311,6 +330,8 @@ def _as_updating(context: OperationContext, before: TableInfo, table: TableInfo,
         description["ProvisionedThroughput"] = _still(context, throughput(before.record), throughput(table.record))
     for update in request.get("GlobalSecondaryIndexUpdates", ()):
         _show_index_update(context, before, description, update)
+    for update in request.get("VectorIndexUpdates", ()):
+        _show_vector_update(before, description, update)
     return description
 
 
@@ -349,6 +370,18 @@ def _show_index_update(
     if "ProvisionedThroughput" in wanted and billing_mode(before.record) == "PROVISIONED":
         old_units = throughput(before.indexes[name].record)
         current["ProvisionedThroughput"] = _still(context, old_units, current["ProvisionedThroughput"])
+
+
+def _show_vector_update(before: TableInfo, description: dict[str, Any], update: Mapping[str, Any]) -> None:
+    ((action, wanted),) = update.items()
+    name = wanted["IndexName"]
+    shown = description.setdefault("VectorIndexes", [])
+    current = next((one for one in shown if one["IndexName"] == name), None)
+    if action == "Create":
+        assert current is not None
+        current.update(IndexStatus="CREATING", Backfilling=False)
+    elif current is None:
+        shown.append(dropped(before, before.vectors[name].record))
 
 
 def _described_before(context: OperationContext, before: TableInfo) -> list[dict[str, Any]]:
@@ -407,7 +440,7 @@ def _refuse(context: OperationContext, table: TableInfo) -> None:
             "Disable deletion protection first."
         )
     _refuse_read(context, table)
-    statuses = [index_status(table.record, index.record, context.now) for index in table.index_list if not index.local]
+    statuses = [index_status(table.record, index, context.now) for index in online_indexes(table.record)]
     if any(status != "ACTIVE" for status in statuses) or table.record.get("dropped_indexes"):
         raise in_use("Cannot delete table while indexes are being created, updated, or deleted.")
     if table_status(table.record, context.now) == "UPDATING":

@@ -53,6 +53,7 @@ _KEPT: Final = (
     "KeySchema",
     "LocalSecondaryIndexes",
     "GlobalSecondaryIndexes",
+    "VectorIndexes",
     "BillingMode",
     "ProvisionedThroughput",
     "OnDemandThroughput",

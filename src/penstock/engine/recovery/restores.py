@@ -78,7 +78,7 @@ def create(context: OperationContext, record: Record, copy: Callable[[str], None
     for index in table.index_list:
         if index.local:
             _fill_local(context, table, index)
-    for name in [index.name for index in table.index_list if not index.local]:
+    for name in [*(index.name for index in table.index_list if not index.local), *table.vectors]:
         table = _fill_global(context, table, name)
     return table
 
@@ -96,7 +96,7 @@ def _fill_local(context: OperationContext, table: TableInfo, index: IndexInfo) -
 def _fill_global(context: OperationContext, table: TableInfo, name: str) -> TableInfo:
     """Fills a small table's index at once; a large one's is filled in the background, as a new index is."""
     record: Record = deepcopy(dict(table.record))
-    _index_record(record["GlobalSecondaryIndexes"], name)["backfill_cursor"] = ""
+    _index_record(index_backfill.index_records(record), name)["backfill_cursor"] = ""
     table = context.engine.catalog.save(context.db, table, record)
     rows = context.db.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM {table.storage} LIMIT ?)",  # noqa: S608
@@ -105,7 +105,9 @@ def _fill_global(context: OperationContext, table: TableInfo, name: str) -> Tabl
     if rows > index_backfill.FILL_AT_ONCE:
         context.engine.maintenance.wake()
         return table
-    return index_backfill.fill(context, table, table.indexes[name], index_backfill.FILL_AT_ONCE + 1)
+    index = index_backfill.index_named(table, name)
+    assert index is not None
+    return index_backfill.fill(context, table, index, index_backfill.FILL_AT_ONCE + 1)
 
 
 def _index_record(indexes: list[Record], name: str) -> Record:
@@ -165,7 +167,38 @@ def _set_indexes(record: Record, source: Record, request: Record) -> None:
             next_id += 1
         if made:
             record[kind] = made
-    record["next_index_id"] = next_id
+    vectors = _vector_indexes(source, request)
+    if vectors and record["BillingMode"] != _ON_DEMAND:
+        raise _invalid("Vector indexes are only supported for PAY_PER_REQUEST tables")
+    if vectors:
+        record["VectorIndexes"] = [one | {"id": number} for number, one in enumerate(vectors, next_id)]
+    record["next_index_id"] = next_id + len(vectors)
+
+
+_VECTOR_SHAPE: Final = ("VectorAttribute", "Dimensions", "DistanceFunction", "SearchSchema")
+
+
+def _vector_indexes(source: Record, request: Record) -> list[Record]:
+    """The vector indexes of the new table: the source's, or those of them that the override names anew."""
+    old, wanted = source.get("VectorIndexes", []), request.get("VectorIndexOverride")
+    named = [(one, one["IndexName"]) for one in old]
+    if wanted is not None:
+        named = [(_matched_vectors(old, one), one["IndexName"]) for one in wanted]
+    return [
+        {
+            "IndexName": name,
+            **{member: one[member] for member in _VECTOR_SHAPE if member in one},
+            "Projection": one["Projection"],
+        }
+        for one, name in named
+    ]
+
+
+def _matched_vectors(old: list[Record], wanted: Record) -> Record:
+    for one in old:
+        if all(one.get(member) == wanted.get(member) for member in _VECTOR_SHAPE) and _shape(one) == _shape(wanted):
+            return one
+    raise _unknown_index(wanted["IndexName"])
 
 
 def _matched(old: list[Record], wanted: Record) -> tuple[Record, Record]:
@@ -173,8 +206,12 @@ def _matched(old: list[Record], wanted: Record) -> tuple[Record, Record]:
     for one in old:
         if one["KeySchema"] == wanted["KeySchema"] and _shape(one) == _shape(wanted):
             return one, wanted
-    raise _invalid(
-        f"Index {wanted['IndexName']} does not match a secondary index that existed in the source table "
+    raise _unknown_index(wanted["IndexName"])
+
+
+def _unknown_index(name: str) -> ValidationException:
+    return _invalid(
+        f"Index {name} does not match a secondary index that existed in the source table "
         "and cannot be created during the restore operation"
     )
 
@@ -225,6 +262,7 @@ def _used_definitions(source: Record, record: Record) -> list[dict[str, Any]]:
     schemas = [record["KeySchema"]]
     for kind in ("LocalSecondaryIndexes", "GlobalSecondaryIndexes"):
         schemas += [index["KeySchema"] for index in record.get(kind, ())]
+    schemas += [index.get("SearchSchema", []) for index in record.get("VectorIndexes", ())]
     used = {part["AttributeName"] for schema in schemas for part in schema}
     return [one for one in source["AttributeDefinitions"] if one["AttributeName"] in used]
 
@@ -259,14 +297,10 @@ def _begin(context: OperationContext, record: Record, restore: Record) -> TableI
     if "active_at" in record:
         restore["active_at"] = record["active_at"]
     record |= {"restore": restore, "active_at": _NOT_YET, "unsettled": True}
-    for index in _indexes(record):
+    for index in index_backfill.index_records(record):
         index["backfill_cursor"] = ""
     context.engine.maintenance.wake()
     return index_backfill.create_table(context, context.scope, record)
-
-
-def _indexes(record: Record) -> list[Record]:
-    return [*record.get("LocalSecondaryIndexes", ()), *record.get("GlobalSecondaryIndexes", ())]
 
 
 def _undo(table: TableInfo) -> str:
@@ -302,9 +336,12 @@ def _restored_now(engine: Engine) -> list[TableInfo]:
 
 def _restore_on(engine: Engine, stale: TableInfo) -> bool:
     """One step; whether there are more."""
-    unfilled = next((index for index in stale.index_list if index.backfilling), None)
+    unfilled = next((index for index in index_backfill.all_indexes(stale) if index.backfilling), None)
     if "cursor" not in stale.record["restore"] and unfilled is not None:
-        fill_on(engine, stale, unfilled)
+        if isinstance(unfilled, IndexInfo):
+            fill_on(engine, stale, unfilled)
+        else:
+            _fill_vectors_on(engine, stale, unfilled.name)
         return True
     first = _first_place(engine, stale.record["restore"])
     with maintenance.step(engine, "restore") as (context, rows):
@@ -325,6 +362,15 @@ def _restore_on(engine: Engine, stale: TableInfo) -> bool:
             del restore["cursor"]
         engine.catalog.save(context.db, table, record)
     return True
+
+
+def _fill_vectors_on(engine: Engine, stale: TableInfo, name: str) -> None:
+    """One step of a vector index: its rows lie in the order in which they come."""
+    with maintenance.step(engine, "vectors") as (context, rows):
+        table = engine.catalog.find(context.db, stale.scope, stale.name)
+        index = table.vectors.get(name) if table is not None and table.id == stale.id else None
+        if table is not None and index is not None and index.backfilling:
+            index_backfill.fill(context, table, index, rows)
 
 
 def _copy(context: OperationContext, table: TableInfo, restore: Record, rows: int) -> bool:

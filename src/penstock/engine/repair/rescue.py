@@ -18,6 +18,7 @@ import orjson
 
 from penstock.engine.catalog import row_keys
 from penstock.engine.catalog.table_schema import Record, TableInfo, compile_table
+from penstock.engine.items import index_backfill, vector_rows
 from penstock.engine.items.expiry_rows import expiry
 from penstock.engine.repair.damaged_tables import Good, Reading, explain_no_room
 from penstock.engine.repair.examine import Findings, Tell, examine, findings_of
@@ -130,7 +131,7 @@ class _Writer:
     def _record(self, old: TableInfo) -> Record:
         """The definition, without the places that background work had reached: it is done here."""
         record: Record = deepcopy(dict(old.record))
-        for index in record.get("GlobalSecondaryIndexes", ()):
+        for index in index_backfill.index_records(record):
             index.pop("backfill_cursor", None)
         record.pop("becomes_backup", None)
         if record.get("ttl"):
@@ -147,6 +148,8 @@ class _Writer:
         file_format.create_items(self._db, table.storage)
         for index in table.index_list:
             file_format.create_index(self._db, index.storage)
+        for vectors in table.vectors.values():
+            file_format.create_vectors(self._db, vectors.storage)
         if table.ttl_attribute is not None:
             file_format.create_expiries(self._db, table.storage)
         self._db.execute("COMMIT")
@@ -160,6 +163,10 @@ class _Writer:
             ]
             self._step(index.sql_put, rows)
             saved.index_rows[index.name] = saved.index_rows.get(index.name, 0) + len(rows)
+        for vectors in table.vectors.values():
+            entries = list(vector_rows.rows_of(vectors, ((one.key, one.data) for one in step)))
+            self._step(vectors.sql_put, entries)
+            saved.index_rows[vectors.name] = saved.index_rows.get(vectors.name, 0) + len(entries)
         if table.ttl_attribute is not None:
             ends = [(expiry(one.item, table.ttl_attribute), one.key) for one in step]
             statement = f"INSERT OR IGNORE INTO {table.storage}_ttl (at, key) VALUES (?, ?)"  # noqa: S608

@@ -28,8 +28,8 @@ from penstock.engine.requests.shapes import (
     Structure,
     TableName,
 )
-from penstock.errors import ValidationException
-from penstock.wire.limits import BATCH_GET_ITEMS, BATCH_WRITE_ITEMS, TRANSACTION_ACTIONS
+from penstock.errors import SerializationException, ValidationException
+from penstock.wire.limits import BATCH_GET_ITEMS, BATCH_WRITE_ITEMS, TRANSACTION_ACTIONS, VECTOR_DIMENSIONS
 
 _ATTRIBUTE_MAP = AttributeMap()
 _ATTRIBUTE_NAMES = Map(TEXT)
@@ -159,7 +159,45 @@ SCAN = Structure(
     ExpressionAttributeNames=_ATTRIBUTE_NAMES,
 )
 
+SEARCH_VECTORS = Structure(
+    "SearchVectorsInput",
+    TableName=Required(TABLE),
+    IndexName=Required(INDEX_NAME),
+    SearchVector=Required(AttributeList(1, VECTOR_DIMENSIONS)),
+    TopK=Required(Integer(1)),  # the most is for its operation to say
+    SearchConditionExpression=TEXT,
+    ProjectionExpression=TEXT,
+    ExpressionAttributeNames=_ATTRIBUTE_NAMES,
+    ExpressionAttributeValues=_ATTRIBUTE_MAP,
+    ReturnConsumedCapacity=_CONSUMED_CAPACITY,
+)
+
+
+def _refuse_as_strict_reader(request: dict[str, Any]) -> None:
+    """What the reader of SearchVectors, which is newer than the others', says of a request without its table."""
+    if "TableName" not in request:
+        column = len(orjson.dumps(request))
+        raise ValidationException(f"missing field `TableName` at line 1 column {column}")
+
+
+class _Strict(Request):
+    """Refuses null members, which the other operations leave out."""
+
+    _EXPECTED = {"SearchVector": "a sequence", "TopK": "i32"}  # noqa: RUF012
+
+    def look_closely(self, request: Any) -> dict[str, Any]:
+        if isinstance(request, dict):
+            for member, value in request.items():
+                if value is None and member in self.structure.members:
+                    text = orjson.dumps(request).decode()
+                    column = text.index(f'"{member}":null') + len(f'"{member}":null')
+                    expected = self._EXPECTED.get(member, "a string")
+                    raise SerializationException(f"invalid type: null, expected {expected} at line 1 column {column}")
+        return super().look_closely(request)
+
+
 _ONE_ITEM = {
+    "SearchVectors": _Strict(SEARCH_VECTORS, _refuse_as_strict_reader),
     "GetItem": Request(GET_ITEM),
     "PutItem": Request(PUT_ITEM, layer=error_wording.faults_of_write),
     "DeleteItem": Request(DELETE_ITEM, layer=error_wording.faults_of_write),

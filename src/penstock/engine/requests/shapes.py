@@ -686,12 +686,12 @@ class ItemToPut(AttributeMap):
 class AttributeList(List):
     """A list of values."""
 
-    def __init__(self, minimum: int = 0) -> None:
-        super().__init__(VALUE, minimum)
+    def __init__(self, minimum: int = 0, maximum: int | None = None) -> None:
+        super().__init__(VALUE, minimum, maximum)
 
     def acceptor(self) -> Acceptor:
-        low = self.minimum
-        return lambda value: type(value) is list and len(value) >= low and _accepts_values(value)
+        low, high = self.minimum, 1 << 62 if self.maximum is None else self.maximum
+        return lambda value: type(value) is list and low <= len(value) <= high and _accepts_values(value)
 
 
 VALUE = AttributeValue()

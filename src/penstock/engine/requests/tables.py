@@ -98,6 +98,23 @@ GLOBAL_INDEXES = List(
     )
 )
 
+_VECTOR_INDEX: dict[str, Shape | Required] = {
+    "IndexName": Required(INDEX_NAME),
+    "VectorAttribute": Required(Structure("VectorAttribute", AttributeName=Required(_ATTRIBUTE_NAME))),
+    "Dimensions": Required(Integer(1)),  # the most is for its operation to say
+    "DistanceFunction": Required(Enum("COSINE", "DOT_PRODUCT", "EUCLIDEAN")),
+    "Projection": Required(_PROJECTION),
+    "SearchSchema": List(
+        Structure(
+            "SearchSchemaElement",
+            AttributeName=Required(_ATTRIBUTE_NAME),
+            SearchSchemaElementType=Required(Enum("HASH", "INLINE_FILTER")),
+        ),
+        1,
+    ),
+}
+VECTOR_INDEXES = List(Structure("VectorIndex", **_VECTOR_INDEX))
+
 CREATE_TABLE = Structure(
     "CreateTableInput",
     AttributeDefinitions=Required(ATTRIBUTE_DEFINITIONS),
@@ -117,7 +134,7 @@ CREATE_TABLE = Structure(
     ResourcePolicy=TEXT,
     GlobalTableSourceArn=Unsupported("GlobalTableSourceArn"),
     GlobalTableSettingsReplicationMode=Unsupported("GlobalTableSettingsReplicationMode"),
-    VectorIndexes=Unsupported("VectorIndexes"),
+    VectorIndexes=VECTOR_INDEXES,
 )
 
 _INDEX_UPDATE = Structure(
@@ -141,6 +158,12 @@ _INDEX_UPDATE = Structure(
     Delete=Structure("DeleteGlobalSecondaryIndexAction", IndexName=Required(INDEX_NAME)),
 )
 
+_VECTOR_INDEX_UPDATE = Structure(
+    "VectorIndexUpdate",
+    Create=Structure("CreateVectorIndexAction", **_VECTOR_INDEX),
+    Delete=Structure("DeleteVectorIndexAction", IndexName=Required(INDEX_NAME)),
+)
+
 UPDATE_TABLE = Structure(
     "UpdateTableInput",
     TableName=Required(TABLE),
@@ -159,7 +182,7 @@ UPDATE_TABLE = Structure(
     GlobalTableWitnessUpdates=Unsupported("GlobalTableWitnessUpdates"),
     GlobalTableSettingsReplicationMode=Unsupported("GlobalTableSettingsReplicationMode"),
     DisassociationProtectionEnabled=Unsupported("DisassociationProtectionEnabled"),
-    VectorIndexUpdates=Unsupported("VectorIndexUpdates"),
+    VectorIndexUpdates=List(_VECTOR_INDEX_UPDATE),
 )
 
 _ONE_TABLE = {"TableName": Required(TABLE)}
@@ -245,7 +268,7 @@ _OVERRIDES: dict[str, Shape | Required] = {
     "ProvisionedThroughputOverride": PROVISIONED,
     "OnDemandThroughputOverride": ON_DEMAND,
     "SSESpecificationOverride": SSE,
-    "VectorIndexOverride": Unsupported("VectorIndexOverride"),
+    "VectorIndexOverride": VECTOR_INDEXES,
 }
 
 RESTORE_FROM_BACKUP = Structure(

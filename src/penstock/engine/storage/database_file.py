@@ -36,7 +36,7 @@ from penstock.engine.storage.change_watch import ChangeWatch
 from penstock.engine.storage.checkpoints import Checkpoints
 from penstock.engine.storage.sidecar_files import clear_place, make_if_absent, take_away
 from penstock.engine.storage.write_lock import WriteLock, is_busy, writer_text
-from penstock.errors import DatabaseLocked, DatabaseLost, StorageError
+from penstock.errors import DatabaseClosed, DatabaseLocked, DatabaseLost, StorageError
 
 PAGE_BYTES: Final = 8192
 # The log's bound, 62 MB: a write that finds it so long copies the part that the background has not (checkpoints.py). It
@@ -620,8 +620,8 @@ def _wait(_held: object, never: threading.Event) -> None:
     never.wait()
 
 
-def closed_error(path: str) -> StorageError:
-    return StorageError(f"{path}: the database has been closed; open it again with connect().")
+def closed_error(path: str) -> DatabaseClosed:
+    return DatabaseClosed(f"{path}: the database has been closed; open it again with connect().")
 
 
 class Watch:

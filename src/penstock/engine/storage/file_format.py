@@ -14,7 +14,7 @@ from typing import Final
 from penstock.errors import StorageError
 
 APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
-FORMAT: Final = 1
+FORMAT: Final = 2
 _SCHEMA: Final = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO meta VALUES ('catalog', 1);
@@ -57,8 +57,13 @@ CREATE INDEX journal_by_table ON journal (table_id, at);
 
 GIVE_MARK: Final = "INSERT OR IGNORE INTO meta VALUES ('file', ?), ('epoch', 1)"
 
-_UPGRADES: tuple[Callable[[Connection], None], ...] = ()
-"""Steps from each format to the next; the first one would lead from 1 to 2."""
+
+def _allow_vector_indexes(connection: Connection) -> None:
+    """From 1 to 2: there may be vector indexes. A program that does not know them would not keep them in step."""
+
+
+_UPGRADES: tuple[Callable[[Connection], None], ...] = (_allow_vector_indexes,)
+"""Steps from each format to the next; the first one leads from 1 to 2."""
 
 
 def new_file_id() -> int:
@@ -134,6 +139,18 @@ def create_items(connection: Connection, name: str) -> None:
 def create_index(connection: Connection, name: str) -> None:
     """The SQL table of an index: its rows point at items, so an update that moves no key touches none."""
     connection.execute(f"CREATE TABLE {name} (key BLOB PRIMARY KEY, item_key BLOB NOT NULL) WITHOUT ROWID")
+
+
+def create_vectors(connection: Connection, name: str) -> None:
+    """The SQL table of a vector index: floats of 32 bits, little-endian, by item, and what a search chooses items by.
+
+    A row that changes gets the next number: who has read up to a number finds what has changed since (vector_rows.py).
+    """
+    connection.execute(
+        f"CREATE TABLE {name} (number INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, vector BLOB, chosen_by BLOB, "
+        "saved INTEGER NOT NULL DEFAULT 0)"
+    )
+    connection.execute(f"CREATE INDEX {name}_gone ON {name} (number) WHERE vector IS NULL")
 
 
 def create_keys(connection: Connection, name: str) -> None:

@@ -550,6 +550,29 @@ class KeyCondition:
             raise error_wording.repeated_key_condition()
         return terms
 
+    def equalities(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> tuple[KeyTerm, ...]:
+        """The same of a search condition, which may have nothing but attributes that equal values."""
+        terms = []
+        for term in _factors(self.tree):
+            match term:
+                case Comparison("=", Path() as path, Value() as value):
+                    pass
+                case Comparison("=", Value() as value, Path() as path):
+                    pass
+                case _:
+                    raise error_wording.search_condition("Invalid comparator used in SearchConditionExpression")
+            bound = bind_path(path, names)
+            if len(bound) > 1:
+                raise error_wording.search_condition(
+                    "SearchConditionExpression cannot have conditions on nested attributes"
+                )
+            terms.append(KeyTerm(str(bound[0]), "=", (value_of(value, values),)))
+        if len({term.attribute for term in terms}) != len(terms):
+            raise error_wording.search_condition(
+                "SearchConditionExpression must only contain one condition per attribute"
+            )
+        return tuple(terms)
+
     def bind(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> tuple[KeyTerm, ...]:
         """Its terms, checked."""
         self.check(names, values)

@@ -180,5 +180,10 @@ def repeated_key_condition() -> ExpressionError:
     return ExpressionError("KeyConditionExpressions must only contain one condition per key")
 
 
+def search_condition(why: str) -> ExpressionError:
+    """Of SearchVectors."""
+    return ExpressionError(why)
+
+
 def key_conditions(why: str) -> ExpressionError:
     return ExpressionError(f"KeyConditionExpressions {why}", bare=True)
