@@ -3,7 +3,8 @@
 DATA is a folder of Pol.is exports, a folder each with its comments.csv (and participants-votes.csv, if there is one).
 The themes of eight public ones are in topic_themes.py, under the names of their folders; an export without themes is
 measured by the rest. SRC is the `src` folder of another checkout: what `penstock delphi run` finds there is measured
-beside what it finds here, with the same ruler. Without it, only the topics of this checkout are measured.
+beside what it finds here, with the same ruler. Without it, only the topics of this checkout are measured. A clusterer
+may depend on its seed: `--seeds 1 2 3 4 42` runs each side so often, and the figures are the means.
 
 Of the finest layer of each run:
 
@@ -162,13 +163,19 @@ def is_stop_name(name: str, code: str) -> bool:
 # ── the two sides ────────────────────────────────────────────────────────────────────────────────
 
 
-def run(folder: Path, database: Path, source: Path | None) -> str:
+def run(folder: Path, database: Path, source: Path | None, seed: int) -> str:
     """The command of a checkout, in a process of its own; the job's id."""
     environment = dict(os.environ) if source is None else {**os.environ, "PYTHONPATH": str(source)}
-    job = f"bench-{folder.name}"
+    job = f"bench-{folder.name}-{seed}"
     command = [sys.executable, "-m", "penstock", "delphi", "run", str(folder), "--db", str(database), "--job-id", job]
-    subprocess.run(command, env=environment, check=True, capture_output=True)
+    subprocess.run([*command, "--seed", str(seed)], env=environment, check=True, capture_output=True)
     return job
+
+
+def side(given: Ruler, folder: Path, database: Path, source: Path | None, seeds: list[int]) -> dict[str, float]:
+    """The figures of one checkout, the means over all seeds."""
+    every = [found(database, run(folder, database, source, seed), given) for seed in seeds]
+    return {name: float(np.mean([one[name] for one in every])) for name in every[0]}
 
 
 def found(database: Path, job: str, given: Ruler) -> dict[str, float]:
@@ -194,7 +201,7 @@ def text(figure: float) -> str:
     return "" if math.isnan(figure) else f"{figure:.3f}"
 
 
-def compare(folders: list[Path], against: Path | None, keep: Path) -> Iterator[str]:
+def compare(folders: list[Path], against: Path | None, keep: Path, seeds: list[int]) -> Iterator[str]:
     columns = ["conversation", "", "topics", *MEASURES, "stop names"]
     yield f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
     better = 0
@@ -202,9 +209,9 @@ def compare(folders: list[Path], against: Path | None, keep: Path) -> Iterator[s
         given = ruler(folder)
         before = None
         if against is not None:
-            before = found(keep / "before.db", run(folder, keep / "before.db", against), given)
+            before = side(given, folder, keep / "before.db", against, seeds)
             yield line(folder.name, "before", before)
-        after = found(keep / "after.db", run(folder, keep / "after.db", None), given)
+        after = side(given, folder, keep / "after.db", None, seeds)
         yield line(folder.name, "after", after)
         if before is not None:
             won, lost = is_better(before, after)
@@ -222,6 +229,7 @@ def main() -> None:
         "--keep", type=Path, metavar="DIR", help="keep the databases; runs that are there are not repeated"
     )
     parser.add_argument("--only", default="", metavar="NAME", help="conversations whose name has this in it")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[42], metavar="N", help="the seeds of the runs (42)")
     options = parser.parse_args()
     folders = sorted(one.parent for one in options.data.glob("*/comments.csv") if options.only in one.parent.name)
     if not folders:
@@ -229,7 +237,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         keep = options.keep or Path(folder)
         keep.mkdir(parents=True, exist_ok=True)
-        for row in compare(folders, options.against, keep):
+        for row in compare(folders, options.against, keep, options.seeds):
             print(row, flush=True)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import ConnectionFailed
+from penstock.errors import ConnectionFailed, DatabaseClosed, TransportClosed
 from penstock.leases import (
     LONGEST_LEASE_SECONDS,
     SHORTEST_LEASE_SECONDS,
@@ -122,6 +122,15 @@ def test_6_a_lease_is_given_up_when_it_is_lost_or_over_and_not_before() -> None:
     assert over.lost is not None
     assert "could not be renewed: away" in str(over.lost)
     assert fine.renewals == 1
+
+
+def test_6_what_its_own_process_has_closed_is_given_up_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    closed = Attempt("closed", 0, DatabaseClosed("jobs.db: the database has been closed"))
+    away = Attempt("away", 0, TransportClosed("http://127.0.0.1:8000", "the database has been closed"))
+    LeaseRenewer(lambda: [closed, away]).round()
+    assert closed.lost is not None
+    assert away.lost is not None
+    assert caplog.messages == []
 
 
 def test_6_where_the_database_is_away_one_lease_asks_for_all(caplog: pytest.LogCaptureFixture) -> None:

@@ -186,6 +186,7 @@ PAGES = (
             "penstock:VersionConflict",
             "penstock:BatchIncomplete",
             "penstock:TransactionFailed",
+            "penstock:TransactionConflict",
             "penstock.client.items.values:InvalidValue",
             "penstock:JobFailed",
             "penstock:JobNotFound",

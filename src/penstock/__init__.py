@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from penstock.client.boto3.clients import boto3_client, boto3_resource
     from penstock.client.database import Database, connect
     from penstock.client.items.expressions import F
-    from penstock.client.items.failures import BatchIncomplete, ConditionFailed, TransactionFailed, VersionConflict
+    from penstock.client.items.failures import (
+        BatchIncomplete,
+        ConditionFailed,
+        TransactionConflict,
+        TransactionFailed,
+        VersionConflict,
+    )
     from penstock.client.models.attributes import Attr, attr
     from penstock.client.models.model import item
     from penstock.errors import DatabaseLocked, DatabaseLost, DynamoDBError, PenstockError, TransportError
@@ -74,6 +80,7 @@ _HOMES = {
     "ConditionFailed": "penstock.client.items.failures",
     "VersionConflict": "penstock.client.items.failures",
     "TransactionFailed": "penstock.client.items.failures",
+    "TransactionConflict": "penstock.client.items.failures",
     "BatchIncomplete": "penstock.client.items.failures",
     "DefinitionError": "penstock.tables.definitions.problems",
     "JobFailed": "penstock.jobs.model.job",
@@ -125,6 +132,7 @@ __all__ = [  # noqa: RUF022 - in the order of _HOMES
     "ConditionFailed",
     "VersionConflict",
     "TransactionFailed",
+    "TransactionConflict",
     "BatchIncomplete",
     "DefinitionError",
     "JobFailed",

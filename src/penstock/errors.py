@@ -6,6 +6,7 @@
     │   ├── (read again, decide)   ConditionalCheckFailedException, TransactionCanceledException, …
     │   └── (repeat it)            ProvisionedThroughputExceededException, InternalServerError, …
     ├── StorageError               the database file cannot be used: it says which file and why
+    │   ├── (fix the call)         DatabaseClosed
     │   ├── DatabaseLost           it was deleted, replaced or overwritten under this process: end, and open it again
     │   └── (repeat it)            DatabaseLocked
     ├── JobNotFound, BadJob, …     a job is not there, or cannot be as it was asked for (penstock.jobs)
@@ -44,6 +45,10 @@ class DatabaseLocked(StorageError):
     """Another process held the file's write lock for longer than a write waits: repeat it."""
 
     retryable = True
+
+
+class DatabaseClosed(StorageError):
+    """The database was closed before this call."""
 
 
 class DatabaseLost(StorageError):

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from penstock.errors import PenstockError, TransportError
+from penstock.errors import DatabaseClosed, PenstockError, TransportClosed, TransportError
 from penstock.retry import Outage
 
 DEFAULT_LEASE_SECONDS: Final = 30.0
@@ -305,6 +305,10 @@ class LeaseRenewer:
         except LeaseLost as lost:
             _log.warning("%s", lost, extra=getattr(lease, "log_fields", None))  # where a holder has some of its own
             lease.give_up(lost)
+        except (DatabaseClosed, TransportClosed) as error:
+            # Its own process has closed the database: no renewal can succeed, and nobody is to be warned of that.
+            _log.debug("%s: given up: %s", lease.id, error)
+            lease.give_up(LeaseLost(lease.id, None, "the database was closed"))
         except TransportError as error:
             self._outage.note(error)
             return error

@@ -169,7 +169,9 @@ def test_a_change_is_finished_when_nobody_reads_what_it_prints(tmp_path: Path) -
         assert db.tables() == ["penstock-state", *(f"table-{number}" for number in range(5))]
     rekey = ["tables", "rekey", "table-0", "--key", "id:S,at:N", "--into", "other", "--db", "z.db"]
     assert run_without_reader(tmp_path, *rekey) == (0, "")
-    assert run_without_reader(tmp_path, "tables", "destroy", "fleet:fleet", "--db", "z.db", "--yes") == (0, "")
+    assert run_without_reader(
+        tmp_path, "tables", "destroy", "fleet:fleet", "--db", "z.db", "--yes", "--allow-destroy"
+    ) == (0, "")
     with connect(str(tmp_path / "z.db")) as db:
         assert db.tables() == ["other", "penstock-rekey", "penstock-state"]
 

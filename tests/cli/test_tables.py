@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from penstock.cli.main import cli
 from penstock.cli.tables import COMMANDS, schema
 from penstock.client.database import connect
+from penstock.errors import AccessDeniedException
 from penstock.tables.apply.apply import apply as apply_for_real
 from penstock.tables.state.locked_apply import apply_locked
 
@@ -97,7 +98,14 @@ def test_the_group_lists_every_command() -> None:
 
 def test_plan_says_what_would_be_done_and_does_nothing() -> None:
     result = run("plan", *on("mine:before"))
-    assert result.stdout == "  + app-dev-jobs\n  + app-dev-logs\nPlan: 2 to create.\n"
+    assert result.stdout.splitlines() == [
+        "  + app-dev-jobs   key id (S)",
+        "                   on demand",
+        "  + app-dev-logs   key id (S), sort key at (N)",
+        "                   on demand",
+        "                   ttl expires",
+        "Plan: 2 to create.",
+    ]
     run("plan", *on("mine:before", "--exit-code"), code=7)
 
 
@@ -183,18 +191,18 @@ def test_one_table_can_be_chosen_by_suffix_or_full_name(applied: None) -> None:
 
 def test_a_table_has_its_own_name_unless_a_prefix_or_an_environment_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_DB", "tables.db")
-    assert "  + jobs\n" in run("plan", "mine:before").output
-    assert "  + jobs\n" in run("plan", "mine:before", "--prefix", "").output
-    assert "  + acme-staging-jobs\n" in run("plan", "mine:before", "--prefix", "acme", "--env", "staging").output
+    assert "  + jobs " in run("plan", "mine:before").output
+    assert "  + jobs " in run("plan", "mine:before", "--prefix", "").output
+    assert "  + acme-staging-jobs " in run("plan", "mine:before", "--prefix", "acme", "--env", "staging").output
     monkeypatch.setenv("PENSTOCK_ENVIRONMENT", "staging")
-    assert "  + staging-jobs\n" in run("plan", "mine:before").output
-    assert "  + jobs\n" in run("plan", "mine:before", "--env", "production").output
+    assert "  + staging-jobs " in run("plan", "mine:before").output
+    assert "  + jobs " in run("plan", "mine:before", "--env", "production").output
 
 
 def test_a_system_has_the_prefix_of_its_definition() -> None:
     plan = ["plan", "construction-expenses", "--db", "tables.db"]
-    assert "  + construction-expenses-companies\n" in run(*plan).output
-    assert "  + companies\n" in run(*plan, "--prefix", "").output
+    assert "  + construction-expenses-companies " in run(*plan).output
+    assert "  + companies " in run(*plan, "--prefix", "").output
 
 
 def test_variables_of_the_seed_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +302,7 @@ def test_what_another_run_has_made_meanwhile_is_not_told_as_done(monkeypatch: py
     monkeypatch.setattr(schema, "apply_survey", slower_than_another)
     changes = [("apply", "mine:before", "+ table"), ("apply", "mine:after", "+ index"), ("destroy", "mine:after", "")]
     for command, tables, change in changes:
-        told = run(command, *on(tables, "--yes")).output
+        told = run(command, *on(tables, "--yes", *["--allow-destroy"][: command == "destroy"])).output
         assert "  done  " not in told
         assert re.search(rf"  skipped  app-dev-jobs   {re.escape(change)}.*   somebody else has made this change", told)
         assert "Applied: 0 created, 0 changed, 2 skipped, 0 failed." in told
@@ -307,5 +315,56 @@ def test_an_index_that_somebody_added_is_dropped_only_by_its_name(applied: None)
     kept = run("apply", *on("mine:before", "--yes"))
     assert "index by-state stays, though no definition has it; --drop-index jobs.by-state drops it" in kept.output
     assert "by-state" in run("verify", *on("mine:before"), code=7).output
-    run("apply", *on("mine:before", "--yes", "--drop-index", "jobs.by-state"))
+    run("apply", *on("mine:before", "--yes", "--allow-destroy", "--drop-index", "jobs.by-state"))
     run("verify", *on("mine:before"))
+
+
+# ── a new index beside the items that are there ──────────────────────────────────────────────────
+
+
+def test_plan_and_apply_tell_of_items_that_a_new_index_cannot_hold(
+    applied: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put({"id": {"S": "1"}, "due": {"S": "monday"}}, {"id": {"S": "2"}, "due": {"N": "7"}}, {"id": {"S": "3"}})
+    planned = run("plan", *on("mine:due"))
+    assert "app-dev-jobs   index by-due: looked at 3 items, it would have 1 of them\n" in planned.stdout
+    assert "warning: due should be N, and is S in 1: such items can no longer be written." in planned.stderr
+    (told,) = json.loads(run("plan", *on("mine:due", "--json")).stdout)["index_checks"]
+    assert (told["index"], told["sampled"], told["holds"]) == ("by-due", 3, 1)
+
+    refused = run("apply", *on("mine:due", "--yes"), code=1)
+    assert "of 3 sampled items due should be N, and is S in 1" in refused.output and "--force" in refused.output
+    run("plan", *on("mine:due", "--exit-code"), code=7)
+    run("apply", *on("mine:due", "--yes", "--dry-run"))
+
+    monkeypatch.setattr("penstock.cli.kit.options.sys", _Terminal)
+    asked = CliRunner().invoke(cli, ["tables", "apply", *on("mine:due")], input="n\n")
+    assert asked.exit_code == 2
+    assert asked.output.index("such items can no longer be written") < asked.output.index("Apply this to tables.db?")
+    run("apply", *on("mine:due", "--yes", "--force"))
+    run("verify", *on("mine:due"))
+
+
+def test_an_index_that_no_item_would_be_in_is_told(applied: None) -> None:
+    put({"id": {"S": "1"}, "Due": {"N": "7"}})
+    assert "none of 1 sampled items has due: the index will be empty" in run("plan", *on("mine:due")).stderr
+    run("apply", *on("mine:due", "--yes"))
+
+
+def test_a_missing_right_to_scan_breaks_no_plan(applied: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    put({"id": {"S": "1"}, "due": {"S": "monday"}})
+
+    def refuse(*_: object) -> None:
+        raise AccessDeniedException("User: nobody is not authorized to perform: dynamodb:Scan")
+
+    monkeypatch.setattr("penstock.tables.indexes.sample", refuse)
+    planned = run("plan", *on("mine:due"))
+    assert "+ index by-due (due)" in planned.stdout
+    assert (
+        "index by-due: its items could not be looked at: AccessDeniedException: User: nobody is not authorized"
+        in planned.stderr
+    )
+    assert "penstock tables policy mine:due --for plan" in planned.stderr
+    (told,) = json.loads(run("plan", *on("mine:due", "--json")).stdout)["index_checks"]
+    assert "not authorized to perform: dynamodb:Scan" in told["unread"] and told["misfits"] == []
+    run("apply", *on("mine:due", "--yes"))

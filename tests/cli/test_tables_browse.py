@@ -115,12 +115,14 @@ def test_backups_are_listed_and_deleted_by_their_arn() -> None:
     one, two = lines("backups", "shop-orders")
     assert (one["name"], two["name"], one["status"], one["kind"]) == ("one", "two", "AVAILABLE", "USER")
     assert f"\n  {one['arn']}\n" in run("backups", "--table").stdout
-    assert "--yes" in run("delete-backup", one["arn"], code=2).output
+    assert "--yes", "--allow-destroy" in run("delete-backup", one["arn"], code=2).output
     assert run("delete-backup", one["arn"], "--dry-run").stdout == "Would delete the backup one of shop-orders\n"
     assert len(lines("backups")) == 2
-    assert run("delete-backup", one["arn"], "--yes").stdout == "Deleted the backup one of shop-orders\n"
+    assert (
+        run("delete-backup", one["arn"], "--yes", "--allow-destroy").stdout == "Deleted the backup one of shop-orders\n"
+    )
     assert [each["name"] for each in lines("backups")] == ["two"]
-    assert "There is no backup" in run("delete-backup", one["arn"], "--yes", code=4).output
+    assert "There is no backup" in run("delete-backup", one["arn"], "--yes", "--allow-destroy", code=4).output
     assert "There is shop-orders" in run("backups", "shop-order", code=1).output
 
 

@@ -21,7 +21,7 @@ def test_export_writes_to_infrastructure_schemas(applied: None) -> None:  # noqa
 
 
 def test_export_reports_a_missing_table_and_goes_on(applied: None) -> None:  # noqa: F811
-    run("destroy", *on("mine:before", "--table", "jobs", "--yes"))
+    run("destroy", *on("mine:before", "--table", "jobs", "--yes", "--allow-destroy"))
     result = run("export", *on("mine:before", "--out", "out"), code=1)
     assert "missing app-dev-jobs" in result.output
     assert Path("out/logs.json").exists() and not Path("out/jobs.json").exists()
@@ -62,7 +62,7 @@ def test_doctor_reads_definitions_alone() -> None:
 def test_doctor_looks_at_stored_items() -> None:
     run("apply", *on("mine:before", "--yes"))
     put({"id": {"S": "1"}, "state": {"N": "1"}}, {"id": {"S": "2"}, "state": {"S": "new"}})
-    run("apply", *on("mine:after", "--yes"))
+    run("apply", *on("mine:after", "--yes", "--force"))
     logs = {"TableName": "app-dev-logs"}
     from penstock.client.database import connect
 

@@ -102,6 +102,7 @@ def test_a_missing_table_is_told() -> None:
 def test_an_index_is_changed_by_a_successor() -> None:
     run("apply", *on("mine:after", "--yes"))
     options = ["--table", "jobs", "--index", "by-state", "--sort-key", "due", "--sort-key-type", "N", "--yes"]
+    options.append("--allow-destroy")
     result = run("change-index", *on("mine:after", *options, "--keep-old"))
     assert "Move the queries from by-state to by-state-v2" in result.output
     assert indexes() == ["by-state", "by-state-v2"]
@@ -113,15 +114,22 @@ def test_an_index_is_changed_by_a_successor() -> None:
 
 def test_a_changed_index_can_be_as_the_definition_has_it() -> None:
     run("apply", *on("mine:after", "--yes"))
-    run("change-index", *on("mine:due", "--table", "jobs", "--index", "by-state", "--to", "by-due", "--yes"))
+    run(
+        "change-index",
+        *on("mine:due", "--table", "jobs", "--index", "by-state", "--to", "by-due", "--yes", "--allow-destroy"),
+    )
     run("verify", *on("mine:due"))
 
 
 def test_a_change_that_is_none_is_refused() -> None:
     run("apply", *on("mine:after", "--yes"))
-    result = run("change-index", *on("mine:after", "--table", "jobs", "--index", "by-state", "--yes"), code=1)
+    result = run(
+        "change-index", *on("mine:after", "--table", "jobs", "--index", "by-state", "--yes", "--allow-destroy"), code=1
+    )
     assert "Say what changes" in result.output
-    result = run("change-index", *on("mine:after", "--table", "jobs", "--index", "nothing", "--yes"), code=1)
+    result = run(
+        "change-index", *on("mine:after", "--table", "jobs", "--index", "nothing", "--yes", "--allow-destroy"), code=1
+    )
     assert "there is no such index" in result.output
 
 
@@ -139,15 +147,15 @@ def test_destroy_wants_yes_and_shows_what_goes() -> None:
     result = run("destroy", *on("mine:before"), code=2)
     assert "destroys the table and its 1 item" in result.output
     assert "Plan: 2 to delete." in run("destroy", *on("mine:before", "--dry-run")).output
-    result = run("destroy", *on("mine:before", "--yes"))
+    result = run("destroy", *on("mine:before", "--yes", "--allow-destroy"))
     assert result.output.endswith("Applied: 2 deleted, 0 skipped, 0 failed.\n")
-    again = run("destroy", *on("mine:before", "--yes"))
+    again = run("destroy", *on("mine:before", "--yes", "--allow-destroy"))
     assert again.output == "Nothing to delete: none of 2 tables is there.\n"
 
 
 def test_destroy_leaves_what_is_protected() -> None:
     run("apply", *on("mine:protected", "--yes"))
-    result = run("destroy", *on("mine:before", "--yes"), code=1)
+    result = run("destroy", *on("mine:before", "--yes", "--allow-destroy"), code=1)
     assert "protected from deletion" in result.output
     with connect("tables.db") as db:
         assert db.tables() == ["app-dev-jobs", "penstock-state"]
@@ -169,4 +177,4 @@ def test_every_form_of_rekey_prints_json() -> None:
     assert form(*begin)["phase"] == "ready"
     assert form("old", "--dry-run")["dry_run"] and form("confirm", "old", "--dry-run")["dry_run"]
     assert form("status", "old")["phase"] == "ready"
-    assert form("rollback", "old", "--yes") == {"source": "old", "into": "new", "phase": "rolled back"}
+    assert form("rollback", "old", "--yes") == {"source": "old", "into": "new", "phase": "rolled back", "deleted": True}

@@ -43,6 +43,7 @@ ERRORS = [
     "ConditionFailed",
     "VersionConflict",
     "TransactionFailed",
+    "TransactionConflict",
     "BatchIncomplete",
     "DefinitionError",
     "JobFailed",

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
+import json
+import re
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from penstock.cli.main import cli
+from penstock.client.database import connect
 from penstock.registry import system_tables
 from penstock.tables.definitions.definition import Index, Table, Throughput
+from penstock.tables.definitions.doctor_rules import DOCTOR_RULES
+from penstock.tables.definitions.export_file import ExportError, export_text, read_export
+from penstock.tables.definitions.problems import DefinitionError
 from penstock.tables.definitions.sources import load
 from penstock.tables.doctor import Finding, Item, examine, examine_items, words
+from penstock.tables.formats.python_source import module_text
 
 CALM = {"pitr": True, "deletion_protection": True}
 
@@ -105,3 +117,72 @@ def test_words_of_names() -> None:
     assert words("companyId") == {"company", "id"}
     assert words("date_bucket") == {"date", "bucket"}
     assert words("S3URL#shard") == {"s", "3", "url", "shard"}
+
+
+# ── rules that are switched off ──────────────────────────────────────────────────────────────────
+
+
+def test_a_rule_is_switched_off_with_a_reason() -> None:
+    table = Table("cache", "id:S", allow={"no-pitr": "a cache, rebuilt every night"})
+    off, on = examine([table])
+    assert (off.rule, off.reason) == ("no-pitr", "a cache, rebuilt every night")
+    assert str(off) == "cache: [no-pitr] switched off: a cache, rebuilt every night"
+    assert (on.rule, on.reason) == ("no-deletion-protection", "")
+
+
+@pytest.mark.parametrize(
+    ("allow", "told"),
+    [
+        ({"no-pitrr": "x"}, "allow names 'no-pitrr', which is no rule of doctor's. Did you mean 'no-pitr'."),
+        ({"zzz": "x"}, "which is no rule of doctor's. There is empty-index, endless-table,"),
+        ({"no-pitr": " "}, "allow switches 'no-pitr' off without a reason. Say why"),
+        ({"no-pitr": True}, "allow switches 'no-pitr' off without a reason. Say why"),
+        (["no-pitr"], "allow is ['no-pitr']. Use a mapping"),
+    ],
+)
+def test_a_rule_that_there_is_not_and_a_missing_reason_are_refused(allow: Any, told: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        Table("cache", "id:S", allow=allow)
+    assert told in str(caught.value)
+
+
+def test_every_rule_has_a_name_that_can_be_switched_off() -> None:
+    source = Path(inspect.getfile(examine)).read_text()
+    assert set(re.findall(r'"([a-z]+(?:-[a-z]+)+)",?', source)) == set(DOCTOR_RULES)
+
+
+def test_switched_off_rules_are_in_the_json_definition_and_in_python() -> None:
+    table = Table("cache", "id:S", allow={"no-pitr": "a cache"})
+    text = export_text(table)
+    assert json.loads(text)["Allow"] == {"no-pitr": "a cache"}
+    assert read_export(text, "cache.json") == table
+    assert 'allow={"no-pitr": "a cache"},' in module_text([table])
+    wrong = json.loads(text) | {"Allow": {"no-pitrr": "x"}}
+    with pytest.raises(DefinitionError, match="Did you mean 'no-pitr'"):
+        read_export(json.dumps(wrong), "cache.json")
+    with pytest.raises(ExportError, match="/Allow is .* not an object"):
+        read_export(json.dumps(wrong | {"Allow": ["no-pitr"]}), "cache.json")
+
+
+def test_doctor_shows_what_is_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "schemas"
+    folder.mkdir()
+    allow = {"no-pitr": "a cache", "string-ttl": "mended by a job"}
+    (folder / "cache.json").write_text(export_text(Table("cache", "id:S", ttl="ttl", allow=allow)))
+
+    def run(*words: str, code: int = 0) -> str:
+        result = CliRunner().invoke(cli, ["tables", *words])
+        assert result.exit_code == code, result.output
+        return result.stdout
+
+    run("apply", "schemas", "--db", "t.db", "--yes")
+    with connect("t.db") as db:
+        db.execute("PutItem", {"TableName": "cache", "Item": {"id": {"S": "1"}, "ttl": {"S": "soon"}}})
+    told = run("doctor", "schemas", "--db", "t.db", "--exit-code")
+    assert "cache: [no-pitr] switched off: a cache\n" in told
+    assert "cache: [string-ttl] switched off: mended by a job\n" in told
+    assert told.endswith("Doctor: 0 warnings, 1 note, 2 switched off.\n")
+    form = json.loads(run("doctor", "schemas", "--db", "t.db", "--json"))
+    assert [(one["rule"], one["reason"]) for one in form["switched_off"]] == list(allow.items())
+    assert form["warnings"] == 0 and [one["rule"] for one in form["findings"]] == ["no-deletion-protection"]

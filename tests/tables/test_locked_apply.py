@@ -16,8 +16,9 @@ from penstock.cli.main import cli
 from penstock.cli.tables import schema
 from penstock.client.database import Database, connect
 from penstock.errors import AccessDeniedException
+from penstock.leases import LeaseLost
 from penstock.tables.apply.apply import apply, make
-from penstock.tables.apply.table_changer import AlreadyMade, Pace
+from penstock.tables.apply.table_changer import AlreadyMade, Finished, Pace
 from penstock.tables.definitions.definition import Index, Naming, Table, Throughput
 from penstock.tables.plan.survey import inspect, keep_added_indexes, survey, survey_to_delete
 from penstock.tables.state.locked_apply import TablesMoved, apply_locked
@@ -191,7 +192,7 @@ def penstock(*words: str) -> Result:
 def while_asked(monkeypatch: pytest.MonkeyPatch, other: Callable[[], object]) -> None:
     """Somebody else acts between the plan and the answer to its question."""
     calls = iter([other])
-    monkeypatch.setattr(schema, "confirm", lambda *_, **__: next(calls, lambda: None)())
+    monkeypatch.setattr(schema, "confirm_changes", lambda *_, **__: next(calls, lambda: None)())
 
 
 def test_two_people_who_apply_the_same_both_succeed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +219,7 @@ def test_the_second_of_two_opposite_changes_is_refused(monkeypatch: pytest.Monke
 
 def test_no_lock_goes_without_the_state_table() -> None:
     assert penstock("apply", "shop_tables:plain", "--yes", "--no-lock").exit_code == 0
-    assert penstock("destroy", "shop_tables:plain", "--yes", "--no-lock").exit_code == 0
+    assert penstock("destroy", "shop_tables:plain", "--yes", "--allow-destroy", "--no-lock").exit_code == 0
     with connect("shop.db") as db:
         assert db.tables() == []
 
@@ -250,3 +251,42 @@ def test_the_history_names_the_command() -> None:
         (entry,) = StateTable(db).history(table="orders")
     assert (entry.kind, entry.who) == ("apply", "ada@laptop")
     assert json.loads(json.dumps(entry.form))["details"]["changes"] == ["+ table (id), indexes: 0"]
+
+
+def test_a_refusal_of_tables_that_moved_has_its_facts_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert penstock("apply", "shop_tables:plain", "--yes").exit_code == 0
+    while_asked(monkeypatch, lambda: penstock("apply", "shop_tables:few"))
+    told = penstock("apply", "shop_tables:many", "--json")
+    assert told.exit_code == 1
+    (line,) = [one for one in told.stderr.splitlines() if one.startswith('{"error"')]
+    error = json.loads(line)["error"]
+    assert (error["kind"], error["next"]) == ("TablesMoved", "Run it again for a new plan.")
+    (moved,) = error["details"]["moved"]
+    assert moved["table"] == "orders"
+    assert moved["newest_in_history"]["who"] == "ada@laptop"
+
+
+# ── a lease that is lost ─────────────────────────────────────────────────────────────────────────
+
+
+def test_a_table_whose_lease_is_lost_is_not_changed_any_more_and_what_was_done_is_told() -> None:
+    wanted = PLAIN.replace(ttl="ends", indexes=[Index("by-email", "email:S")])
+    with world(PLAIN) as db:
+        state = StateTable(db)
+
+        def lose(event: object) -> None:
+            if isinstance(event, Finished):
+                for lease in state._leases_now():
+                    lease.give_up(LeaseLost(lease.id, "grace@desk"))
+
+        report = apply_locked(db, survey(db, [wanted], NAMING), state, report=lose)
+        (outcome,) = report.outcomes
+        assert outcome.failure is not None
+        assert outcome.failure.code == "TableTaken"
+        assert "grace@desk has it now. Run it again" in str(outcome.failure)
+        assert len(outcome.done) == 1
+        live = inspect(db, "orders")
+        assert live is not None
+        assert (live.table.ttl is None) != (live.table.indexes == ())
+        (entry,) = state.history(table="orders")
+        assert len(entry.details["changes"]) == 1

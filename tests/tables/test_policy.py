@@ -21,14 +21,20 @@ def statement(document: dict[str, Any], sid: str) -> dict[str, Any] | None:
 
 def test_looking_needs_no_right_to_change() -> None:
     document = policy(["plan"], [PLAIN], NAMING, account="123456789012")
-    only, rekeys = document["Statement"]
+    only, rekeys, others, listed = document["Statement"]
+    assert others["Action"] == ["dynamodb:DescribeTable", "dynamodb:ListTagsOfResource"]
+    assert others["Resource"] == ["arn:aws:dynamodb:us-east-1:123456789012:table/shop-dev-*"], "to find orphans"
+    assert (listed["Action"], listed["Resource"]) == (["dynamodb:ListTables"], ["*"])
     assert (rekeys["Action"], rekeys["Sid"]) == (["dynamodb:GetItem"], "RekeyState")
     assert only["Resource"] == ["arn:aws:dynamodb:us-east-1:123456789012:table/shop-dev-jobs"]
     assert only["Action"] == [
         "dynamodb:DescribeContinuousBackups",
+        "dynamodb:DescribeContributorInsights",
+        "dynamodb:DescribeKinesisStreamingDestination",
         "dynamodb:DescribeTable",
         "dynamodb:DescribeTimeToLive",
         "dynamodb:ListTagsOfResource",
+        "dynamodb:Scan",
     ]
 
 

@@ -104,9 +104,12 @@ SIMPLE: dict[str, list[str]] = {
     "verify": on("policed:full"),
     "export": on("policed:full"),
     "doctor": on("policed:full"),
-    "destroy": on("policed:full", "--yes"),
+    "orphans": on("policed:full"),
+    "destroy": on("policed:full", "--yes", "--allow-destroy"),
     "add-index": on("policed:full", "--table", "jobs", "--index", "new", "--partition-key", "other", "--yes"),
-    "change-index": on("policed:full", "--table", "jobs", "--index", "by-state", "--sort-key", "other", "--yes"),
+    "change-index": on(
+        "policed:full", "--table", "jobs", "--index", "by-state", "--sort-key", "other", "--yes", "--allow-destroy"
+    ),
     "backup": ["jobs", "--db", "tables.db"],
     "dump": ["jobs", "--out", "dumped", "--db", "tables.db"],
 }
@@ -124,7 +127,7 @@ def test_apply_may_switch_on_and_off_what_the_definition_says() -> None:
     run("apply", *on("policed:full", "--yes"))
     check("apply", *DEFINED)
     LOG.unlink()
-    run("apply", *on("policed:less", "--yes"))
+    run("apply", *on("policed:less", "--yes", "--allow-destroy"))
     assert {"UpdateTimeToLive", "UntagResource", "UpdateTable"} <= check("apply", "policed:less", "--prefix", "")
 
 

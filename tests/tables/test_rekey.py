@@ -29,7 +29,8 @@ from penstock.tables.plan.plan import diff
 from penstock.tables.plan.survey import inspect, require_table
 from penstock.tables.rekey.catch_up import TooManyProblems
 from penstock.tables.rekey.item_mapping import Problem, parse_mapping
-from penstock.tables.rekey.phases import Options, Rekey, Unmapped, new_definition, plan_rekey
+from penstock.tables.rekey.new_table import TableOptions, new_definition
+from penstock.tables.rekey.phases import Options, Rekey, Unmapped, plan_rekey
 from penstock.tables.rekey.state import RekeyHeld, RekeyLost, RekeyRun, RekeyStore
 
 COUNT = 2_000
@@ -98,7 +99,7 @@ def test_confirm_puts_on_what_acts_by_itself_and_switches_the_stream_off_again()
         )
         run_of(db).confirm("old", quiet_seconds=0.0)
         found = require_table(db, "new").table
-        assert diff(found, new_definition(OLD, "new", NEW_KEY)) == ()
+        assert diff(found, new_definition(OLD, "new", TableOptions(NEW_KEY))) == ()
         assert (found.ttl, require_table(db, "old").table.stream) == ("expires", None)
 
 
@@ -386,7 +387,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_made() -> None:
     with filled_world(count=1, table=OLD.replace(stream="KEYS_ONLY")) as db:
         with pytest.raises(PenstockError, match="shows KEYS_ONLY"):
             plan_rekey(db, "old", "new", NEW_KEY)
-        with pytest.raises(PenstockError, match="cannot alter a primary key in place"):
+        with pytest.raises(PenstockError, match="cannot alter a key or a local index in place"):
             plan_rekey(db, "old", "old", NEW_KEY)
         with pytest.raises(PenstockError, match="no table nothing"):
             plan_rekey(db, "nothing", "new", NEW_KEY)
@@ -394,11 +395,11 @@ def test_what_cannot_be_done_is_refused_before_anything_is_made() -> None:
 
 
 def test_a_local_index_becomes_a_global_one_where_the_partition_key_changes() -> None:
-    made = new_definition(OLD, "new", NEW_KEY, ["by-conversation=conversation_id:S,comment_id:N"])
+    made = new_definition(OLD, "new", TableOptions(NEW_KEY, ("by-conversation=conversation_id:S,comment_id:N",)))
     assert made.local_indexes == ()
     assert [one.name for one in made.indexes] == ["by-author", "by-conversation", "by-time"]
     table = Table("old", key=("a:S", "b:S"), indexes=[Index("local", "a:S", "c:S", local=True)])
-    assert new_definition(table, "new", "a:S,d:S").local_indexes == table.indexes
+    assert new_definition(table, "new", TableOptions("a:S,d:S")).local_indexes == table.indexes
 
 
 # ── the command ──────────────────────────────────────────────────────────────────────────────────
@@ -420,11 +421,10 @@ def test_the_command_walks_the_whole_way(tmp_path: Path) -> None:
     assert code == 0, text
     assert "stop what writes to old" in text
     assert "DynamoDB cannot swap or rename tables" in text
-    assert penstock("old", "--into", "other") == (
-        1,
-        "Error: A rekey of old with --into new is ready. Continue it, or end it with "
-        "`penstock tables rekey rollback old`.\n",
-    )
+    code, text = penstock("old", "--into", "other")
+    assert code == 1
+    assert "is ready, and was begun with other options for --into: --into new --key job_id:S,comment_id:N" in text
+    assert f"end it (`penstock tables rekey rollback old --db {url}`)" in text
     assert json.loads(penstock("status", "old", "--json")[1])["phase"] == "ready"
     assert penstock("rollback", "old")[0] == 2
     assert penstock("rollback", "old", "--yes") == (0, "Rolled back: new is deleted, old is as it was.\n")
@@ -489,4 +489,4 @@ def test_apply_keeps_the_stream_that_an_unfinished_rekey_reads(tmp_path: Path, m
             "UpdateTable",
             {"TableName": "old", "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}},
         )
-    assert "- stream" in penstock("apply", "streamless:tables", "--yes")
+    assert "- stream" in penstock("apply", "streamless:tables", "--yes", "--allow-destroy")

@@ -12,7 +12,7 @@ from typing import Literal
 import click
 
 from penstock.cli.kit import groups
-from penstock.cli.kit.options import listen_options
+from penstock.cli.kit.options import check_target, listen_options
 from penstock.engine import Engine
 from penstock.engine.settings import Settings, Throttling
 from penstock.engine.storage.database_file import LOOK_SECONDS
@@ -115,7 +115,7 @@ def _path(db: str | None, *, memory: bool) -> str:
         raise click.UsageError("Give either --db FILE or --memory, not both.")
     if db is not None and "://" in db:
         raise click.UsageError(f"--db {db}: a file is served, or :memory:; this one is served already.")
-    return ":memory:" if memory else db or DEFAULT_FILE
+    return ":memory:" if memory else check_target(db or DEFAULT_FILE)
 
 
 def _ready_line(url: str, path: str, as_json: bool) -> str:

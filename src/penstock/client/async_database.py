@@ -10,7 +10,7 @@ import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from penstock.client.batches.batch_queue import BatchReport, Chunk
 from penstock.client.batches.batch_reads import ReadPlan, read_batch_async
@@ -22,7 +22,15 @@ from penstock.client.reads.pages import AsyncItems, Cursor, Page, with_pace_asyn
 from penstock.client.reads.scans import SegmentState
 from penstock.client.tables.requests import Call
 from penstock.client.tables.table import TableCalls
-from penstock.client.tables.transactions import Action, Actions, failure, get_call, write_call
+from penstock.client.tables.transactions import (
+    Action,
+    Actions,
+    TransactionCall,
+    TypedGet,
+    failure,
+    get_call,
+    write_call,
+)
 from penstock.client.transports import endpoints
 from penstock.client.transports.async_http import AsyncRemoteTransport, AsyncThreadedTransport
 from penstock.client.transports.base import DEFAULT_LIMITS, AsyncTransport, Limits, capabilities_of
@@ -32,6 +40,7 @@ from penstock.client.wrappers.pacing import Outcome, Pace
 from penstock.client.wrappers.retries import DEFAULT_RETRIES, AsyncRetrying, RequestRetries
 from penstock.clock import Clock
 from penstock.errors import ConditionalCheckFailedException, PenstockError, TransactionCanceledException
+from penstock.wire import values as wire
 
 if TYPE_CHECKING:
     from penstock.client.models.item_table import AsyncItemTable
@@ -40,6 +49,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 A = TypeVar("A")
 B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
 AsyncExecute = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
@@ -62,6 +74,26 @@ class AsyncDatabase:
     def table(self, model: type[A], /, *, name: str | None = None) -> AsyncItemTable[A]: ...
     @overload
     def table(self, model: type[A], second: type[B], /, *, name: str | None = None) -> AsyncItemTable[A | B]: ...
+    @overload
+    def table(
+        self, model: type[A], second: type[B], third: type[C], /, *, name: str | None = None
+    ) -> AsyncItemTable[A | B | C]: ...
+    @overload
+    def table(
+        self, model: type[A], second: type[B], third: type[C], fourth: type[D], /, *, name: str | None = None
+    ) -> AsyncItemTable[A | B | C | D]: ...
+    @overload
+    def table(
+        self,
+        model: type[A],
+        second: type[B],
+        third: type[C],
+        fourth: type[D],
+        fifth: type[E],
+        /,
+        *,
+        name: str | None = None,
+    ) -> AsyncItemTable[A | B | C | D | E]: ...
     def table(self, *given: Any, key: KeyDeclaration | None = None, name: str | None = None) -> Any:
         """A handle of a table; nothing is asked of the database. Of a class, or several, it has typed items."""
         if not given or not isinstance(given[0], type):
@@ -97,10 +129,25 @@ class AsyncDatabase:
     async def transact_write(self, actions: Iterable[Action], *, token: str | None = None) -> None:
         await self._run(write_call(actions, token))
 
-    async def transact_get(self, actions: Iterable[Action]) -> list[Item | None]:
-        return await self._run(get_call(actions))
+    @overload
+    async def transact_get(self, actions: tuple[TypedGet[A], TypedGet[B]]) -> tuple[A | None, B | None]: ...
+    @overload
+    async def transact_get(
+        self, actions: tuple[TypedGet[A], TypedGet[B], TypedGet[C]]
+    ) -> tuple[A | None, B | None, C | None]: ...
+    @overload
+    async def transact_get(self, actions: list[TypedGet[A]]) -> list[A | None]: ...
+    @overload
+    async def transact_get(self, actions: Iterable[Action]) -> list[Item | None]: ...
+    async def transact_get(self, actions: Any) -> Any:
+        """The items of `table.get_action(key)`s as of one moment, in their order; None where there is none.
 
-    async def _run(self, call: Call[T]) -> T:
+        A tuple of them gives a tuple.
+        """
+        found = await self._run(get_call(actions))
+        return tuple(found) if isinstance(actions, tuple) else found
+
+    async def _run(self, call: TransactionCall[T]) -> T:
         try:
             return call.read(await self.transport.execute(call.operation, call.request))
         except TransactionCanceledException as error:
@@ -163,7 +210,7 @@ def open_async_transport(
 _Arrival = tuple[int, Page | Exception]
 
 
-class AsyncParallelScan(SegmentState, AsyncIterator[Item]):
+class AsyncSegmentedItems(SegmentState, AsyncIterator[T], Generic[T]):
     """Every item of a table, in no order, read by tasks of the event loop."""
 
     def __init__(self, cursors: dict[int, Cursor], segments: int, workers: int, execute: AsyncExecute) -> None:
@@ -175,10 +222,11 @@ class AsyncParallelScan(SegmentState, AsyncIterator[Item]):
         self._unfinished = len(cursors)
         self._closed = False
 
-    async def __anext__(self) -> Item:
+    async def __anext__(self) -> T:
         while True:
             for item in self._rest:
-                return item
+                found: T = item
+                return found
             await self._next_page()
 
     async def _next_page(self) -> None:
@@ -199,15 +247,15 @@ class AsyncParallelScan(SegmentState, AsyncIterator[Item]):
             cursor = self._cursors[segment]
             request: dict[str, Any] | None = cursor.request()
             while request is not None:
-                page = await self._page(cursor.operation, request)
+                page = await self._page(cursor, request)
                 await self._pages.put((segment, page))
                 following = None if isinstance(page, Exception) else page.following
                 request = None if following is None else {**request, "ExclusiveStartKey": following}
                 del page  # it is the reader's now, and may be gone before the next one comes
 
-    async def _page(self, operation: str, request: dict[str, Any]) -> Page | Exception:
+    async def _page(self, cursor: Cursor, request: dict[str, Any]) -> Page | Exception:
         try:
-            return Page.of(await self._execute(operation, request))
+            return Page.of(await self._execute(cursor.operation, request), cursor.decode)
         except Exception as error:  # it is raised again, where the items are read
             return error
 
@@ -218,11 +266,15 @@ class AsyncParallelScan(SegmentState, AsyncIterator[Item]):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def __aenter__(self) -> AsyncParallelScan:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+class AsyncParallelScan(AsyncSegmentedItems[Item]):
+    """Every item of a table as a dict, in no order, read by tasks of the event loop."""
 
 
 class AsyncBatch(BatchState):
@@ -252,6 +304,20 @@ class AsyncBatch(BatchState):
         """Will delete the item with this key."""
         self._refuse_after_failure()
         self._queue.delete(key)
+        if self._queue.may_fill_one:
+            await self._send(whole=True)
+
+    async def put_encoded(self, item: wire.Item, length: int) -> None:
+        """`put` of an item in DynamoDB's own JSON, of this length: nothing of it is changed or checked."""
+        self._refuse_after_failure()
+        self._queue.put_encoded(item, length)
+        if self._queue.may_fill_one:
+            await self._send(whole=True)
+
+    async def delete_encoded(self, key: wire.Item) -> None:
+        """`delete` of a key in DynamoDB's own JSON."""
+        self._refuse_after_failure()
+        self._queue.delete_encoded(key)
         if self._queue.may_fill_one:
             await self._send(whole=True)
 

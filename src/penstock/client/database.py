@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from penstock.client.items.keys import KeyDeclaration, TableKey
     from penstock.client.items.values import Item
     from penstock.client.models.item_table import ItemTable
-    from penstock.client.tables.requests import Call
     from penstock.client.tables.table import Table
-    from penstock.client.tables.transactions import Action, Transaction
+    from penstock.client.tables.transactions import Action, Transaction, TransactionCall, TypedGet
     from penstock.engine.engine import Engine
     from penstock.engine.items.bulk_rows import Loading
     from penstock.engine.settings import Settings
@@ -40,6 +39,8 @@ T = TypeVar("T")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
 Via = Literal["thin", "boto"]
 
 
@@ -88,6 +89,22 @@ class Database:
     def table(
         self, model: type[A], second: type[B], third: type[C], /, *, name: str | None = None
     ) -> ItemTable[A | B | C]: ...
+    @overload
+    def table(
+        self, model: type[A], second: type[B], third: type[C], fourth: type[D], /, *, name: str | None = None
+    ) -> ItemTable[A | B | C | D]: ...
+    @overload
+    def table(
+        self,
+        model: type[A],
+        second: type[B],
+        third: type[C],
+        fourth: type[D],
+        fifth: type[E],
+        /,
+        *,
+        name: str | None = None,
+    ) -> ItemTable[A | B | C | D | E]: ...
     def table(self, *given: Any, key: KeyDeclaration | None = None, name: str | None = None) -> Any:
         """A handle of a table; nothing is asked of the database. Of a class, or several, it has typed items.
 
@@ -145,13 +162,27 @@ class Database:
 
         self._run(write_call(actions, token))
 
-    def transact_get(self, actions: Iterable[Action]) -> list[Item | None]:
-        """The items of `table.get_action(key)`s as of one moment, in their order; None where there is none."""
+    @overload
+    def transact_get(self, actions: tuple[TypedGet[A], TypedGet[B]]) -> tuple[A | None, B | None]: ...
+    @overload
+    def transact_get(
+        self, actions: tuple[TypedGet[A], TypedGet[B], TypedGet[C]]
+    ) -> tuple[A | None, B | None, C | None]: ...
+    @overload
+    def transact_get(self, actions: list[TypedGet[A]]) -> list[A | None]: ...
+    @overload
+    def transact_get(self, actions: Iterable[Action]) -> list[Item | None]: ...
+    def transact_get(self, actions: Any) -> Any:
+        """The items of `table.get_action(key)`s as of one moment, in their order; None where there is none.
+
+        A tuple of them gives a tuple.
+        """
         from penstock.client.tables.transactions import get_call
 
-        return self._run(get_call(actions))
+        found = self._run(get_call(actions))
+        return tuple(found) if isinstance(actions, tuple) else found
 
-    def _run(self, call: Call[T]) -> T:
+    def _run(self, call: TransactionCall[T]) -> T:
         from penstock.client.tables.transactions import failure
 
         try:

@@ -1,13 +1,14 @@
 """Known mistakes in definitions and in stored items, each with how to mend it.
 
-A rule is a function from a table to findings. Rules about stored items (`ItemRule`) are asked by `examine_items`.
+A rule is a function from a table to findings; a definition may switch it off, with a reason (`allow`). Its name is in
+definitions/doctor_rules.py. Rules about stored items (`ItemRule`) are asked by `examine_items`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from penstock.client.database import Database
@@ -30,9 +31,13 @@ class Finding:
     severity: Severity
     text: str
     mend: str
+    reason: str = ""
+    """Why the definition has switched the rule off; '' if it has not."""
 
     def __str__(self) -> str:
         place = self.table if self.index is None else f"{self.table}, index {self.index}"
+        if self.reason:
+            return f"{place}: [{self.rule}] switched off: {self.reason}"
         return f"{self.severity}: {place}: {self.text}. {self.mend}. [{self.rule}]"
 
 
@@ -42,8 +47,13 @@ ItemRule = Callable[[Table, Iterable[Item]], Iterable[Finding]]
 
 
 def examine(tables: Iterable[Table]) -> tuple[Finding, ...]:
-    """Everything that the rules find in definitions, table by table."""
-    return tuple(finding for table in tables for rule in RULES for finding in rule(table))
+    """Everything that the rules find in definitions, table by table; what `allow` switches off has its reason."""
+    return tuple(_switched(finding, table.allow) for table in tables for rule in RULES for finding in rule(table))
+
+
+def _switched(finding: Finding, allow: Mapping[str, str]) -> Finding:
+    reason = allow.get(finding.rule, "")
+    return replace(finding, reason=reason) if reason else finding
 
 
 def examine_items(table: Table, items: Iterable[Item], rules: Iterable[ItemRule] = ()) -> tuple[Finding, ...]:
@@ -309,7 +319,10 @@ def examine_live(db: Database, tables: Iterable[Table], naming: Naming, *, polic
         if live is None:
             missing = Finding("missing", name, None, "note", "the table is not there", "Run `penstock tables apply`")
             return (missing, *examine([wanted[name]]))
-        return _examine_table(db, live, policy)
+        examined = _examine_table(db, live, policy)
+        if isinstance(examined, Failure):
+            return examined
+        return tuple(_switched(finding, wanted[name].allow) for finding in examined)
 
     rounds = side_by_side(one, list(wanted), WORKERS)
     failures = [one for one in rounds if isinstance(one, Failure)]

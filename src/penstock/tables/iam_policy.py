@@ -10,8 +10,9 @@ from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.plan.survey import REKEY_TABLE
 from penstock.tables.state.state_table import state_table_name
 
-Scope = Literal["table", "stream", "backup", "all"]
-"""What an action is about: the table itself, its streams, its backups, or (ListTables) no resource."""
+Scope = Literal["table", "stream", "backup", "others", "all"]
+"""What an action is about: the table itself, its streams, its backups, every table whose name begins as these do, or
+(ListTables) no resource."""
 
 Needs = frozenset[tuple[Scope, str]]
 
@@ -21,7 +22,11 @@ def _table(*actions: str) -> Needs:
 
 
 _LOOK = _table("DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups", "ListTagsOfResource")
+_BESIDE = _table("DescribeContributorInsights", "DescribeKinesisStreamingDestination")
+"""What is named as not managed. Without these rights it is told as not known."""
 _LIST: Needs = frozenset({("all", "ListTables")})
+# Whose a table is, its tags tell; the orphans are tables that no definition names.
+_ORPHANS: Needs = _LIST | {("others", "DescribeTable"), ("others", "ListTagsOfResource")}
 _STREAM: Needs = frozenset(("stream", action) for action in ("DescribeStream", "GetRecords", "GetShardIterator"))
 _MAKE = _LOOK | _table("CreateTable", "UpdateTable")
 _BACKUPS: Needs = frozenset({("backup", "DescribeBackup"), ("table", "CreateBackup")})
@@ -33,16 +38,15 @@ _RESTORES: Needs = (
 )
 
 _COMMANDS: dict[str, Needs] = {
-    "plan": _LOOK,
-    "verify": _LOOK | _LIST,
-    "export": _LOOK | _LIST,
-    "import": _LOOK
-    | _LIST
-    | _table("DescribeContributorInsights", "DescribeKinesisStreamingDestination", "GetResourcePolicy"),
-    "apply": _MAKE,
+    "plan": _LOOK | _BESIDE | _ORPHANS | _table("Scan"),
+    "verify": _LOOK | _BESIDE | _LIST,
+    "export": _LOOK | _LIST | _table("GetResourcePolicy"),
+    "import": _LOOK | _BESIDE | _LIST | _table("GetResourcePolicy"),
+    "apply": _MAKE | _table("Scan"),
     "add-index": _table("DescribeTable", "UpdateTable", "Scan"),
     "change-index": _table("DescribeTable", "UpdateTable", "Scan"),
     "destroy": _table("DescribeTable", "DeleteTable"),
+    "orphans": _ORPHANS,
     "doctor": _LOOK | _table("Scan"),
     "backup": _LOOK | _BACKUPS,
     "restore": _MAKE | _RESTORES,
@@ -62,10 +66,13 @@ _COMMANDS: dict[str, Needs] = {
 
 COMMANDS = tuple(_COMMANDS)
 
+_COMPARING = frozenset({"plan", "verify", "apply"})
+"""Commands that compare what a definition says, and read a resource policy where it has one."""
+
 _SETTING = frozenset({"apply", "load", "rekey", "restore"})
 """Commands that put a table's settings right, and so need what its definition uses."""
 
-_STATE = _table("CreateTable", "DeleteItem", "DescribeTable", "GetItem", "PutItem", "TagResource", "UpdateItem")
+_STATE = _table("CreateTable", "DeleteItem", "DescribeTable", "GetItem", "PutItem", "Scan", "TagResource", "UpdateItem")
 """What rekey does with the table in which it keeps its jobs."""
 
 _LOCKS = _table(
@@ -105,6 +112,7 @@ def policy(
         _statement("Backups", _actions(needs, "backup"), [f"{start}{name}/backup/*" for name in names]),
         _statement("RekeyState", _actions(_rekey_needs(asked), "table"), [start + REKEY_TABLE]),
         _statement("State", _actions(_lock_needs(asked), "table"), [start + state_table_name()]),
+        _statement("Others", _actions(needs, "others"), [f"{start}{naming.start}*"]),
         # AWS ties ListTables and ListBackups to no resource.
         _statement("List", _actions(needs, "all"), ["*"]),
         _statement("Keys", _key_actions(asked, tables), _keys(tables, partition, region or naming.region, account)),
@@ -120,6 +128,8 @@ def _needs(command: str, tables: Sequence[Table], *, named: bool) -> Needs:
     if command not in _COMMANDS:
         raise ValueError(f"There is no command {command!r}; there are {', '.join(COMMANDS)}")
     needs = _COMMANDS[command]
+    if command in _COMPARING and any(table.resource_policy is not None for table in tables):
+        needs |= _table("GetResourcePolicy")
     return needs | _settings(tables, named=named) if command in _SETTING else needs
 
 
@@ -140,6 +150,8 @@ def _settings(tables: Sequence[Table], *, named: bool) -> Needs:
         needs |= _table("UntagResource")
     if named or any(table.pitr is not None for table in tables):
         needs |= _table("UpdateContinuousBackups")
+    if any(table.resource_policy is not None for table in tables):
+        needs |= _table("DeleteResourcePolicy", "GetResourcePolicy", "PutResourcePolicy")
     return needs
 
 

@@ -18,8 +18,9 @@ from penstock.errors import PenstockError
 from penstock.tables.definitions.definition import Index, Naming, Table, Throughput
 from penstock.tables.definitions.problems import check
 from penstock.tables.plan.changes import AddIndex, Change, DropIndex
+from penstock.tables.plan.failures import failure_of
 from penstock.tables.plan.plan import TablePlan
-from penstock.tables.plan.survey import Live, Survey, TableSurvey, inspect_every
+from penstock.tables.plan.survey import WORKERS, Live, Survey, TableSurvey, inspect_every, side_by_side
 
 SAMPLE_ITEMS = 1_000
 """Enough to meet a spelling that one item in a hundred has; about a hundred read units."""
@@ -195,13 +196,17 @@ def with_units(index: Index, table: Table) -> Index:
 
 def refuse_misfits(plan: IndexPlan) -> None:
     """Raises IndexRefused if items of the sample could not be written again once the index is there."""
-    found = plan.fit
-    if found is None or not found.misfits:
+    if plan.fit is not None:
+        _refuse_misfits(plan.live.facts.name, plan.index.name, plan.fit)
+
+
+def _refuse_misfits(table: str, index: str, found: Fit) -> None:
+    if not found.misfits:
         return
     told = "; ".join(str(misfit) for misfit in found.misfits)
     raise IndexRefused(
-        plan.live.facts.name,
-        plan.index.name,
+        table,
+        index,
         f"of {found.sampled:,} sampled items {told} — each write of such an item would fail",
         "Rewrite those items, take the stored type, or give --force",
     )
@@ -209,15 +214,67 @@ def refuse_misfits(plan: IndexPlan) -> None:
 
 def warning_of(plan: IndexPlan) -> str | None:
     """What should be known before an index is made that nothing speaks against."""
-    found = plan.fit
-    if found is None:
-        return None
+    return None if plan.fit is None else fit_warning(plan.fit)
+
+
+def fit_warning(found: Fit) -> str | None:
+    """The same of how an index fits a sample."""
     if not found.sampled:
         return "the table has no items to look at: the types of the index's key could not be checked"
     if found.unknown:
         names = ", ".join(found.unknown)
         return f"none of {found.sampled:,} sampled items has {names}: the index will be empty. Check the spelling"
     return None
+
+
+# ── the new indexes of a plan ────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCheck:
+    """A new index of a table that exists, beside a sample of its items; `unread` is why none could be read."""
+
+    table: str
+    index: Index
+    fit: Fit
+    unread: str = ""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What whoever says yes to the index should have read."""
+        if self.unread:
+            return (f"its items could not be looked at: {self.unread}",)
+        misfits = (f"{misfit}: such items can no longer be written" for misfit in self.fit.misfits)
+        return (*misfits, *filter(None, [fit_warning(self.fit)]))
+
+
+def check_new_indexes(db: Database, survey: Survey, *, policy: str = "") -> tuple[IndexCheck, ...]:
+    """How the new indexes of a plan fit the items that are there: one sample for each table that gets any.
+
+    A table whose items cannot be read breaks no plan; `policy` is the command that writes the policy for it.
+    """
+    adding = {one.name: _added(one) for one in survey.tables if one.live is not None and _added(one)}
+    found = side_by_side(lambda name: _check_table(db, name, adding[name], policy), list(adding), WORKERS)
+    return tuple(check for checks in found for check in checks)
+
+
+def _added(table: TableSurvey) -> tuple[Index, ...]:
+    return tuple(one.index for one in table.plan.changes if isinstance(one, AddIndex))
+
+
+def _check_table(db: Database, table: str, indexes: tuple[Index, ...], policy: str) -> list[IndexCheck]:
+    try:
+        items = sample(db, table, {name for index in indexes for name in index.key.names})
+    except PenstockError as error:  # a plan is worth having without it
+        why = failure_of(table, "", error, operation="Scan", policy=policy)
+        return [IndexCheck(table, index, Fit(0, 0), f"{why.reason} {why.next_step}".strip()) for index in indexes]
+    return [IndexCheck(table, index, fit(index, items)) for index in indexes]
+
+
+def refuse_new_misfits(checks: Iterable[IndexCheck]) -> None:
+    """Raises IndexRefused for the first index that sampled items could not be written with."""
+    for one in checks:
+        _refuse_misfits(one.table, one.index.name, one.fit)
 
 
 def successor_name(name: str) -> str:

@@ -32,7 +32,27 @@ email: str = user.email
 user.visits = 4
 users.update(user, User.visits.set(User.visits + 1), if_=User.email == "a")
 one: User | Guest = next(db.table(User, Guest).query(User.email == "a"))
+with db.transaction() as t:
+    t.put(users, user)
+    t.update(users, user, User.visits.add(1), if_=User.email == "a")
+    t.put(db.table("raw"), {"id": "x"})
+first, second = db.transact_get((users.get_action("a"), db.table(Guest).get_action("b")))
+maybe: User | None = first
+scanned: User = next(users.parallel_scan())
+several: list[User] = users.batch_get(["a"])
 
+
+async def main() -> None:
+    async with penstock.connect_async() as adb:
+        those = adb.table(User)
+        again: list[User] = await those.batch_get(["a"])
+        done: int = await those.batch_put(again)
+        those.batch_put([Guest("a")])  # E
+
+
+t.put(users, Guest("a"))  # E
+wrong_type: Guest | None = first  # E
+users.batch_put([Guest("a")])  # E
 User(5)  # E
 User("a", visits="x")  # E
 user.visits = "x"  # E

@@ -162,6 +162,10 @@ def test_a_wrong_url_is_a_typed_error_with_a_next_step(url):
     [
         ("localhost:8000", "http://localhost:8000"),
         ("10.0.0.7:8000/db", "http://10.0.0.7:8000/db"),
+        ("127.0.0.1", "http://127.0.0.1"),
+        ("localhost", "http://localhost"),
+        ("localhost/shop", "http://localhost/shop"),
+        ("[::1]:8000", "http://[::1]:8000"),
         ("http:/localhost:8000", "http://localhost:8000"),
         ("https//db.example.org", "https://db.example.org"),
         ("HTTP:localhost", "http://localhost"),

@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 
 import orjson
 import pytest
+from click.testing import CliRunner
 from construction_world import TEST, event, new_books
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
@@ -25,6 +26,8 @@ from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from starlette.testclient import TestClient
 
+from penstock import App, Worker
+from penstock.cli.main import cli
 from penstock.client.database import connect
 from penstock.client.tables.transactions import Action
 from penstock.clock import ManualClock
@@ -349,3 +352,32 @@ def test_a_received_webhook_is_listed_once_and_its_job_only_when_that_has_failed
         receiver.app.cancel(work.id)
         assert [job.id for job in jobs.find(JobQuery()).jobs] == [taken.webhook_id]
         assert jobs.history(work.id)[1].job.id == work.id
+
+
+def test_a_webhook_whose_job_failed_is_in_the_list_of_jobs_with_that_job(tmp_path: Path) -> None:
+    path = str(tmp_path / "books.db")
+    with connect(path) as db:
+        books = Books(db, TEST)
+        books.make_tables()
+        receiver = Receiver(books, PaddleKeys((SECRET,)))
+        body = an_event()
+        taken = receiver.accept(body, "application/json", billing(body, books.clock.now())["Paddle-Signature"])
+        other = App(db, table=f"{books.webhooks.name}-work")  # a program that takes the jobs, and whose task is broken
+
+        @other.task(TASK, retries=0)
+        def broken(webhook_id: str) -> None:
+            raise RuntimeError("no such handler")
+
+        Worker(other, burst=True, concurrency=1).run()
+
+    def listed(*words: str) -> list[dict[str, Any]]:
+        result = CliRunner().invoke(cli, ["jobs", "list", "--db", path, "--json", *words])
+        assert result.exit_code == 0, result.output
+        found: list[dict[str, Any]] = orjson.loads(result.stdout)["jobs"]
+        return found
+
+    webhook, job = sorted(listed(), key=lambda one: str(one["state"]), reverse=True)
+    assert (webhook["id"], webhook["state"]) == (taken.webhook_id, "queued")
+    assert (job["state"], job["task"], job["error"]["message"]) == ("failed", TASK, "no such handler")
+    assert {one["system"] for one in (webhook, job)} == {"construction-expenses"}
+    assert [one["id"] for one in listed("--state", "failed")] == [job["id"]]

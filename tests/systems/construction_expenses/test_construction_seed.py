@@ -145,7 +145,7 @@ def test_S1_6_the_summary_has_every_table(server: str, production: None) -> None
     lines = (Path(SCHEMAS) / "table-summary.txt").read_text()
     for file in Path(SCHEMAS).glob("*.json"):
         assert file.name in lines
-    run("destroy", "construction-expenses", "--table", "invitations", "--yes")
+    run("destroy", "construction-expenses", "--table", "invitations", "--yes", "--allow-destroy")
     missing = run("export", "construction-expenses", code=1)
     assert "construction-expenses-invitations" in missing.output
     assert (Path(SCHEMAS) / "invitations.json").exists(), "a failed read never overwrites a good file"
@@ -157,7 +157,7 @@ def test_S1_6_the_summary_has_every_table(server: str, production: None) -> None
 def test_S1_7_tables_are_created_with_all_that_they_need_and_counted(server: str, production: None) -> None:
     output = create(ENVIRONMENT="staging").output
     assert output.endswith("Applied: 13 created, 0 changed, 0 skipped, 0 failed.\n")
-    run("destroy", "construction-expenses", "--table", "companies", "--yes", ENVIRONMENT="staging")
+    run("destroy", "construction-expenses", "--table", "companies", "--yes", "--allow-destroy", ENVIRONMENT="staging")
     again = create(ENVIRONMENT="staging").output
     assert again.endswith("Applied: 1 created, 0 changed, 12 skipped, 0 failed.\n")
     with connect(server) as db:

@@ -166,7 +166,7 @@ def test_S3_9_recreating_deletes_exactly_delphis_tables_and_makes_them_again(tmp
         )
     refused = run("tables", "destroy", "delphi", "--db", url)
     assert refused.exit_code == 2
-    destroyed = run("tables", "destroy", "delphi", "--db", url, "--yes")
+    destroyed = run("tables", "destroy", "delphi", "--db", url, "--yes", "--allow-destroy")
     assert destroyed.exit_code == 0, destroyed.output
     with penstock.connect(url) as db:
         assert db.tables() == ["Delphi_of_somebody_else", "penstock-state"]

@@ -108,7 +108,7 @@ def test_S0_7_the_table_is_made_given_its_ttl_and_deleted_by_commands(layout: st
     assert (told["TableStatus"], expiry["TimeToLiveStatus"], expiry["AttributeName"]) == ("ACTIVE", "ENABLED", "ttl")
     assert "excel-report-jobs" in tables("destroy", *words, "--dry-run").output
     tables("destroy", *words, code=2)
-    tables("destroy", *words, "--yes")
+    tables("destroy", *words, "--yes", "--allow-destroy")
     with connect("reports.db") as db:
         assert db.tables() == ["penstock-state"]
 

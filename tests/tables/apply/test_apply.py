@@ -134,11 +134,11 @@ def test_an_index_that_is_being_built_is_joined() -> None:
     assert found.plan.is_empty
     assert [one.name for one in found.under_way] == ["jobs"]
     place.watched.calls.clear()
-    seen: list[Progress] = []
+    seen: list[Any] = []
     report = apply(place.db, found, pace=place.pace(), report=seen.append)
     assert report.counts["skipped"] == 1
     assert "UpdateTable" not in place.watched.calls
-    assert {one.index for one in seen} == {"by-state"}
+    assert {one.index for one in seen if isinstance(one, Progress)} == {"by-state"}
     assert not place.survey(wanted).under_way
 
 

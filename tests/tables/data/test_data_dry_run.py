@@ -70,4 +70,4 @@ def test_rekey_confirm_and_rollback() -> None:
     assert "put the settings on days; the rekey of orders is ready" in run("rekey", "confirm", "orders", "--dry-run")
     assert "Would continue" in run("rekey", "orders", "--dry-run")
     assert json.loads(run("rekey", "status", "orders", "--json"))["phase"] == "ready"
-    assert "There is no rekey of nothing" in run("rekey", "confirm", "nothing", "--dry-run", code=1)
+    assert "There is no rekey of nothing" in run("rekey", "confirm", "nothing", "--dry-run", code=4)

@@ -60,7 +60,9 @@ def test_an_index_of_a_provisioned_table_has_its_throughput() -> None:
 def test_all_problems_are_told_at_once() -> None:
     told = problems("a b", ("x", "y:Q"), indexes=[Index("i", "x:S", projection=[])], ttl="x", stream="ALL", pitr=36)
     assert len(told) == 8
-    with pytest.raises(DefinitionError, match=r"^8 problems:\n  table 'a b': its name has a character"):
+    with pytest.raises(
+        DefinitionError, match=r"^8 problems:\n  \S+test_definitions.py:\d+: table 'a b': its name has a character"
+    ):
         Table("a b", ("x", "y:Q"), indexes=[Index("i", "x:S", projection=[])], ttl="x", stream="ALL", pitr=36)
 
 
@@ -91,7 +93,11 @@ _WIDE = [Index(f"index-{n}", "a:S", projection=[f"p{n}-{m}" for m in range(20)])
         ({"indexes": [Index("i", "a:S")]}, "table 'jobs', index 'i'", "its name has 1 characters"),
         ({"indexes": [Index("one")]}, "table 'jobs', index 'one'", "it has no partition key"),
         ({"indexes": [Index("one", "a:S", "a:S")]}, "table 'jobs', index 'one'", "'a' is in its key 2 times"),
-        ({"indexes": [Index("one", "a:S", projection="SOME")]}, "table 'jobs', index 'one'", "'SOME' is no projection"),
+        (
+            {"indexes": [Index("one", "a:S", projection="SOME")]},
+            "table 'jobs', index 'one'",
+            "projection: 'SOME' is no projection",
+        ),
         (
             {"indexes": [Index("one", "a:S", projection=[f"p{n}" for n in range(21)])]},
             "table 'jobs', index 'one'",
@@ -124,7 +130,7 @@ _WIDE = [Index(f"index-{n}", "a:S", projection=[f"p{n}-{m}" for m in range(20)])
             "table 'jobs'",
             "its TTL attribute 'end' is of type S in an index",
         ),
-        ({"billing": "cheap"}, "table 'jobs'", "'cheap' is no capacity"),
+        ({"billing": "cheap"}, "table 'jobs'", "billing: 'cheap' is no capacity"),
         ({"billing": Throughput(0, 1)}, "table 'jobs'", "its throughput is below 1"),
         (
             {"billing": Throughput(1, 1), "on_demand_max": Maximum(5)},
@@ -137,8 +143,8 @@ _WIDE = [Index(f"index-{n}", "a:S", projection=[f"p{n}-{m}" for m in range(20)])
             "table 'jobs', index 'one'",
             "it has a throughput, and its table is on demand",
         ),
-        ({"stream": "EVERYTHING"}, "table 'jobs'", "'EVERYTHING' is no stream view"),
-        ({"table_class": "CHEAP"}, "table 'jobs'", "'CHEAP' is no table class"),
+        ({"stream": "EVERYTHING"}, "table 'jobs'", "stream: 'EVERYTHING' is no stream view"),
+        ({"table_class": "CHEAP"}, "table 'jobs'", "table_class: 'CHEAP' is no table class"),
         ({"pitr": 36}, "table 'jobs'", "point-in-time recovery of 36 days"),
         ({"sse": ""}, "table 'jobs'", "its KMS key has no name"),
         ({"tags": {f"k{n}": "" for n in range(51)}}, "table 'jobs'", "it has 51 tags"),
@@ -198,7 +204,7 @@ def test_a_member_of_an_index_of_another_type_is_refused_by_its_name(member: str
 @pytest.mark.parametrize(("member", "value"), [("stream", []), ("stream", 5), ("table_class", 5), ("billing", 5)])
 def test_a_choice_of_another_type_is_refused(member: str, value: Any) -> None:
     (told,) = problems("jobs", "id:S", **{member: value})
-    assert told.startswith(f"table 'jobs': {value!r} is no ")
+    assert told.startswith(f"table 'jobs': {member}: {value!r} is no ")
 
 
 def test_indexes_may_come_from_a_generator() -> None:

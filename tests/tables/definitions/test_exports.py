@@ -84,15 +84,15 @@ def test_a_half_written_file_is_told() -> None:
         (b"\xff\xfe\x00", "it is no JSON text"),
         ("[]", "it is no description of a table"),
         ('{"Table": []}', "it is no description of a table"),
-        ('{"Table": {"TableName": "x"}}', "the member AttributeDefinitions is missing"),
+        ('{"Table": {"TableName": "x"}}', "table 'x': /Table/AttributeDefinitions is missing"),
         (
             '{"Table": {"TableName": "x", "AttributeDefinitions": [], "KeySchema": 5}}',
-            "it is no description of a table",
+            "jobs.json:1: table 'x': /Table/KeySchema is 5, and not a list of objects",
         ),
         (
             '{"Table": {"TableName": "x", "AttributeDefinitions": [], "KeySchema": '
             '[{"AttributeName": "id", "KeyType": "HASH"}]}}',
-            "the member id is missing",
+            "/Table/KeySchema/0/AttributeName is 'id', which AttributeDefinitions does not have",
         ),
         ("[" * 100_000 + "]", "it is nested too deep"),
     ],

@@ -39,6 +39,7 @@ def test_what_was_exported_is_the_definition_again(place: Place, tmp_path: Path)
         "DescribeTable",
         "DescribeTimeToLive",
         "DescribeContinuousBackups",
+        "GetResourcePolicy",
         "ListTagsOfResource",
     }, "it only reads"
     other = Place()

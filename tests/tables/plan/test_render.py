@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from table_strategies import tables
 
-from penstock.tables.definitions.definition import Index, Table, Throughput
+from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput
 from penstock.tables.plan.changes import (
     Blocks,
     Destroys,
@@ -35,7 +35,8 @@ def test_the_plan_names_the_cost_before_the_question() -> None:
         ]
     )
     assert render_text(plan).splitlines() == [
-        "  + construction-expenses-staging-companies",
+        "  + construction-expenses-staging-companies          key id (S)",
+        "                                                     on demand",
         "  ~ construction-expenses-staging-company-expenses   + index by-date (companyId, createdAt)   "
         "fills in the background, about 40 s",
         "Plan: 1 to create, 1 to change.",
@@ -144,3 +145,47 @@ def test_each_kind_of_cost() -> None:
     assert isinstance(cost_of(UpdateIndexThroughput("x", Throughput(1, 1), Throughput(2, 2))), Blocks)
     assert isinstance(cost_of(diff(USERS, None)[0]), Destroys)
     assert isinstance(cost_of(diff(USERS, Table("users", "x:S"))[0]), Refused)
+
+
+def test_a_new_table_is_shown_in_full() -> None:
+    full = Table(
+        "orders",
+        ("id:S", "at:N"),
+        indexes=[
+            Index("by-amount", "id:S", "amount:N", local=True, projection="KEYS_ONLY"),
+            Index("by-mail", "mail:S", projection=["name", "phone"], on_demand_max=Maximum(5, None)),
+            Index("by-place", ("country:S", "city:S"), "street:B"),
+        ],
+        ttl="ends",
+        stream="NEW_IMAGE",
+        pitr=7,
+        tags={"team": "a", "cost": "b"},
+        on_demand_max=Maximum(100, 50),
+        warm=Throughput(20_000, 8_000),
+        table_class="STANDARD_INFREQUENT_ACCESS",
+        deletion_protection=True,
+        sse="alias/mine",
+    )
+    assert render_text(plan_of([plan_table("orders", None, full)])).splitlines() == [
+        "  + orders   key id (S), sort key at (N)",
+        "             local index by-amount: id (S), sort key amount (N), keys only",
+        "             index by-mail: mail (S), with name, phone, at most 5 read",
+        "             index by-place: country (S), city (S), sort key street (B), all attributes",
+        "             on demand, at most 100 read, 50 write, warm for 20,000 read, 8,000 write",
+        "             ttl ends",
+        "             stream NEW_IMAGE",
+        "             point-in-time recovery, 7 days",
+        "             table class STANDARD_INFREQUENT_ACCESS",
+        "             encryption with key alias/mine",
+        "             deletion protection",
+        "             tags cost=b, team=a",
+        "Plan: 1 to create.",
+    ]
+    (change,) = plan_json(plan_of([plan_table("orders", None, full)]))["tables"][0]["changes"]
+    assert change["definition"]["TimeToLiveDescription"]["AttributeName"] == "ends"
+
+
+def test_a_new_provisioned_table_shows_its_units() -> None:
+    units = Table("t", "id:S", billing=Throughput(5, 10), indexes=[Index("by-x", "x:S", throughput=Throughput(1, 2))])
+    text = render_text(plan_of([plan_table("t", None, units)]))
+    assert "index by-x: x (S), all attributes, 1 read, 2 write\n" in text and "5 read, 10 write\n" in text

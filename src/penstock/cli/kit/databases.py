@@ -63,7 +63,10 @@ def missing_file(target: str) -> Path | None:
 
 
 def is_file_target(target: str) -> bool:
-    return "://" not in target and target != endpoints.MEMORY
+    """Raises BadUrl for what looks like an endpoint, and would be a new file."""
+    if "://" in target:
+        return False
+    return endpoints.parse(target) != endpoints.File(endpoints.MEMORY)
 
 
 def only_database_file(default: str | None = None) -> str:

@@ -3,7 +3,8 @@
 1. A group imports a lazy command's module only to run the command or to show its help.
 2. A word that is no command, or an option that does not exist, is answered with the nearest one.
 3. An error of Penstock's ends the command with its message and an exit code. With --json it is one line of JSON on
-   stderr, `{"error": {"kind", "message", "next", "exit_code"}}`; stdout has only what was printed before.
+   stderr, `{"error": {"kind", "message", "next", "exit_code"}}`, with "details" where the error has facts of its own
+   (`form`); stdout has only what was printed before.
 4. Every help page ends with the command's exit codes.
 5. NO_COLOR and TERM=dumb switch colours off.
 6. Completion imports only the command whose words are completed. On every error it prints nothing.
@@ -13,8 +14,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -177,6 +181,19 @@ class Group(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
 
+@contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """SIGTERM ends the block as Ctrl-C does: with the summary of what was done, and what was begun put away."""
+    if threading.current_thread() is not threading.main_thread():  # where no handler can be set
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
+
+
 def command(name: str, *, exit_codes: Mapping[int, str] | None = None, **options: Any) -> Callable[[Any], Command]:
     """A command outside a group's module; in one, use the group's own `command`."""
     return click.command(name, cls=Command, exit_codes=exit_codes, **options)
@@ -194,12 +211,15 @@ def show_error(error: click.ClickException, *, as_json: bool) -> None:
     if not as_json:
         error.show()
         return
-    form = {
+    form: dict[str, Any] = {
         "kind": _kind(error),
         "message": error.format_message(),
         "next": _next_step(error),
         "exit_code": error.exit_code,
     }
+    details = getattr(error.__cause__, "form", None)
+    if isinstance(details, dict):
+        form["details"] = details
     click.echo(orjson.dumps({"error": form}).decode(), err=True)
 
 

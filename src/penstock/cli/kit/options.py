@@ -63,19 +63,38 @@ def db_option(
     """
 
     def resolve(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-        if value or ctx.resilient_parsing:
+        if ctx.resilient_parsing:
             return value
-        target = (seed(os.environ) if seed is not None else None) or database_variable(os.environ)
+        target = value or (seed(os.environ) if seed is not None else None) or database_variable(os.environ)
         if target is None and default is not None:
             target = default() if callable(default) else default
         if target is None and required:
-            raise click.UsageError(f"Which database? Give --db, or set {DB_VARIABLE}: {TARGETS}.", ctx)
-        return target
+            raise no_target(ctx)
+        return target if target is None else check_target(target)
 
     said = f"{help}: {TARGETS}. Also {DB_VARIABLE}." + (f" {note}" if note else "")
     return click.option(
         "--db", "target", metavar="TARGET", callback=resolve, help=said, shell_complete=complete_targets
     )
+
+
+def no_target(ctx: click.Context) -> click.UsageError:
+    """The error where a database is needed and none is named."""
+    return click.UsageError(f"Which database? Give --db, or set {DB_VARIABLE}: {TARGETS}.", ctx)
+
+
+def check_target(target: str) -> str:
+    """The target, unless it names an endpoint without http://, which would be a new file."""
+    from penstock.client.transports import endpoints
+
+    if "://" not in target:
+        endpoints.parse(target)
+    return target
+
+
+def refuse_host(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The callback of another option that names a database."""
+    return check_target(value) if value and not ctx.resilient_parsing else value
 
 
 def check_name_part(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -173,7 +192,7 @@ def confirm(question: str, *, yes: bool) -> None:
     """Returns if the answer is yes, else ends with exit code 2 (3); Ctrl-C ends with 130."""
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not has_terminal():
         raise click.UsageError(f"{question} Give --yes to do it; there is no terminal to ask on.")
     try:
         agreed = click.confirm(question, err=True)
@@ -183,6 +202,11 @@ def confirm(question: str, *, yes: bool) -> None:
     if not agreed:
         click.echo("Nothing was changed.", err=True)
         raise click.exceptions.Exit(USAGE)
+
+
+def has_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty()
 
 
 def same_command() -> str:

@@ -1,12 +1,16 @@
 """`penstock tables`: tables as code, and the items in them.
 
 options.py   DEFINITIONS, --env, --prefix and others, and the tables that they name
+orphans.py   orphans
+gate.py      the question before a change, and --allow-destroy
+saved_plans.py  plan --out FILE, and what apply FILE asks first
 schema.py    plan, apply, verify, destroy, doctor; how plans and progress are shown
 browse.py    list, show, backups, delete-backup
 indexes.py   add-index, change-index
 data.py      dump, load, diff-data, backup, restore
 dumps.py     where dump writes to, and load reads from
 rekey.py     rekey
+rekey_command.py  its command lines, as plan and rekey itself print them
 migrate.py   migrate: new, plan, up, down, status, verify
 formats.py   import, export, cloudformation, terraform, policy
 
@@ -22,7 +26,7 @@ from typing import Any
 import click
 
 from penstock.cli.kit.exit_codes import DIFFERENT
-from penstock.cli.kit.groups import Group
+from penstock.cli.kit.groups import Group, sigterm_interrupts
 
 _HERE = "penstock.cli.tables"
 
@@ -34,6 +38,7 @@ COMMANDS = {
     "apply": (f"{_HERE}.schema:apply", "Make the tables as they are defined."),
     "verify": (f"{_HERE}.schema:verify", "Compare live tables with their definitions."),
     "doctor": (f"{_HERE}.schema:doctor", "Find known mistakes in definitions and in stored items."),
+    "orphans": (f"{_HERE}.orphans:orphans", "List tables that Penstock made and no definition names."),
     "destroy": (f"{_HERE}.schema:destroy", "Delete tables, by their exact names."),
     "add-index": (f"{_HERE}.indexes:add_index", "Check a table's items, add one index, and wait for it."),
     "change-index": (
@@ -57,7 +62,7 @@ COMMANDS = {
 }
 SECTIONS = {
     "Live tables": ("list", "show"),
-    "Definitions": ("plan", "apply", "verify", "doctor", "destroy", "add-index", "change-index", "rekey"),
+    "Definitions": ("plan", "apply", "verify", "doctor", "orphans", "destroy", "add-index", "change-index", "rekey"),
     "Items": ("migrate", "dump", "load", "diff-data"),
     "Backups": ("backup", "backups", "restore", "delete-backup"),
     "Formats": ("import", "export", "cloudformation", "terraform", "policy"),
@@ -88,7 +93,7 @@ Defaults = Callable[[Mapping[str, str]], Mapping[str, Mapping[str, Any]]]
 
 
 class TablesGroup(Group):
-    """The commands, with defaults that are read when one of them is used."""
+    """The commands, with defaults that are read when one of them is used. SIGTERM ends them as Ctrl-C does."""
 
     def __init__(self, *args: Any, defaults: Defaults | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -99,6 +104,10 @@ class TablesGroup(Group):
         if self.defaults is not None:
             ctx.default_map = {name: dict(values) for name, values in self.defaults(os.environ).items()}
         return ctx
+
+    def invoke(self, ctx: click.Context) -> object:
+        with sigterm_interrupts():
+            return super().invoke(ctx)
 
 
 def tables_group(defaults: Defaults | None = None, *, help: str = _HELP) -> Group:

@@ -20,8 +20,9 @@ from penstock.cli.kit.completion import complete_tables
 from penstock.cli.kit.databases import open_database
 from penstock.cli.kit.exit_codes import FAILED, NOT_FOUND, CommandFailed
 from penstock.cli.kit.grid import Grid
-from penstock.cli.kit.options import confirm, db_option, dry_run_option, json_option, yes_option
+from penstock.cli.kit.options import db_option, dry_run_option, json_option, yes_option
 from penstock.cli.kit.output import count_text, has_reader, one_line, print_json, print_result, size_text
+from penstock.cli.tables.gate import NOT_CONFIRMED, Loss, allow_destroy_option, confirm_losses
 from penstock.cli.tables.options import policy_hint, table_argument
 from penstock.clock import utc_text
 from penstock.errors import BackupNotFoundException
@@ -339,14 +340,16 @@ def _backup_form(summary: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@groups.command("delete-backup", exit_codes={NOT_FOUND: "there is no such backup"})
+@groups.command("delete-backup", exit_codes={NOT_FOUND: "there is no such backup", **NOT_CONFIRMED})
 @click.argument("arn")
 @db_option()
 @dry_run_option
 @yes_option
+@allow_destroy_option
 @json_option
-def delete_backup(arn: str, target: str, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Delete one backup, by its ARN. The table is not touched.
+def delete_backup(arn: str, target: str, dry_run: bool, yes: bool, allow_destroy: bool, as_json: bool) -> None:
+    """Delete one backup, by its ARN. The table is not touched. Without a terminal to type its name on, give --yes
+    --allow-destroy.
 
     \b
     Examples:
@@ -360,7 +363,8 @@ def delete_backup(arn: str, target: str, dry_run: bool, yes: bool, as_json: bool
             if dry_run:
                 print_result(form | {"dry_run": True}, f"Would delete {what}", as_json=as_json)
                 return
-            confirm(f"Delete {what}?", yes=yes)
+            loss = Loss("backup", details["BackupName"], "- backup")
+            confirm_losses([loss], f"Delete {what}?", yes=yes, allow_destroy=allow_destroy)
             table_backups.delete(db, arn)
         except BackupNotFoundException:
             step = "`penstock tables backups` lists those that there are."

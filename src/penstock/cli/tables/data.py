@@ -13,7 +13,7 @@ from penstock.cli.kit import groups
 from penstock.cli.kit.completion import complete_tables
 from penstock.cli.kit.databases import absent_file, open_database
 from penstock.cli.kit.exit_codes import DIFFERENT, FAILED
-from penstock.cli.kit.options import db_option, dry_run_option, json_option, resumable
+from penstock.cli.kit.options import db_option, dry_run_option, json_option, refuse_host, resumable
 from penstock.cli.kit.output import ProgressLine, print_json, print_result
 from penstock.cli.tables.dumps import (
     Asked,
@@ -141,7 +141,7 @@ def load(
 @groups.command("diff-data", exit_codes={DIFFERENT: "they differ"})
 @click.argument("first", metavar="A", shell_complete=complete_tables)
 @click.argument("second", metavar="B", shell_complete=complete_tables)
-@click.option("--other-db", "other_target", metavar="TARGET", help="The database of B; else that of A.")
+@click.option("--other-db", "other_target", metavar="TARGET", callback=refuse_host, help="The database of B.  [A's]")
 @click.option(
     "--show", type=click.IntRange(min=0), default=table_compare.SHOWN, show_default=True, help="Differences shown."
 )

@@ -14,6 +14,7 @@ from penstock.cli.kit.databases import open_database
 from penstock.cli.kit.exit_codes import FAILED
 from penstock.cli.kit.options import confirm, db_option
 from penstock.cli.kit.output import print_json
+from penstock.cli.tables.gate import allow_destroy_option, confirm_changes, refuse_before_work
 from penstock.cli.tables.options import (
     ChangeOptions,
     NamedTables,
@@ -211,6 +212,7 @@ def index_json(plan: IndexPlan) -> dict[str, Any]:
 @click.option("--to", "successor", metavar="NAME", help="What the new index is called. [the old name with -v2]")
 @click.option("--no-sort-key", is_flag=True, help="The new index has no sort key.")
 @click.option("--keep-old", is_flag=True, help="Stop when the new index is ready; run it again to drop the old one.")
+@allow_destroy_option
 @change_options
 def change_index(
     definitions: str,
@@ -257,6 +259,8 @@ def change_index(
             if options.as_json:
                 print_json({"add": survey_json(plan.survey), "drop": survey_json(removal)})
             return
+        if not keep_old:
+            refuse_before_work(removal.plan, options, "With --keep-old, only the new index is made.")
         if not plan.exists:
             confirm(f"Add index {new_name} to {db.name}?", yes=options.yes)
         form = index_json(plan) | {"replaces": index}
@@ -267,7 +271,8 @@ def change_index(
             click.echo(f"Both are there. Move the queries from {index} to {new_name}, then run it again.", err=True)
             return
         if not removal.plan.is_empty:
-            confirm(f"{new_name} is ready. Have all queries moved to it, and may {index} be dropped?", yes=options.yes)
+            question = f"{new_name} is ready. Have all queries moved to it, and may {index} be dropped?"
+            confirm_changes(removal.plan, question, options)
         if options.as_json or not removal.plan.is_empty:
             carry_out(db, removal, options, policy, more=form)
     click.echo(f"Write index {new_name} instead of {index} into the definition.", err=True)

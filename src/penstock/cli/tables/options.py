@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,14 +12,16 @@ from functools import wraps
 from typing import Any, TypeVar
 
 import click
+import orjson
 
 from penstock.cli.kit.completion import complete_definitions, complete_tables
 from penstock.cli.kit.options import check_name_part, dry_run_option, json_option, yes_option
+from penstock.cli.kit.output import one_line
 from penstock.client.database import Database
 from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import AccessDeniedException, PenstockError
 from penstock.registry import system_tables
-from penstock.tables.apply.table_changer import MAX_WAIT_SECONDS
+from penstock.tables.apply.table_changer import MAX_WAIT_SECONDS, Pace, Waiting
 from penstock.tables.definitions.definition import PRODUCTION, Naming, Table, check_names
 from penstock.tables.definitions.sources import Definitions, load
 from penstock.tables.plan.failures import TableFailed
@@ -79,13 +82,19 @@ parameter_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class ChangeOptions:
-    """How a change is to be made: --max-wait, --dry-run, --yes, --json and --no-lock."""
+    """How a change is to be made: --max-wait, --no-wait, --dry-run, --yes, --json, --no-lock and --allow-destroy."""
 
     max_wait: float
     dry_run: bool
     yes: bool
     as_json: bool
     no_lock: bool = False
+    no_wait: bool = False
+    allow_destroy: bool = False
+
+    @property
+    def pace(self) -> Pace:
+        return Pace(max_wait_seconds=self.max_wait, waits_for_others=not self.no_wait)
 
     def state(self, db: Database) -> StateTable | None:
         """The table with leases and history; None with --no-lock."""
@@ -98,27 +107,69 @@ no_lock_option = click.option(
 )  # fmt: skip
 
 
-def tell_waiting() -> Callable[[LeaseHeld], None]:
-    """Says who is waited for, once for each."""
-    told: set[str] = set()
+no_wait_option = click.option(
+    "--no-wait", is_flag=True,
+    help="Fail at once where somebody else's change or lease would be waited for. Own changes are waited for.",
+)  # fmt: skip
 
-    def tell(held: LeaseHeld) -> None:
-        text = f"Waiting: the {' '.join(held.thing)} is held by {held.holder or 'another process'}."
-        if text not in told:
-            told.add(text)
-            click.echo(text, err=True)
+_TOLD_FROM_SECONDS = 1.0
+_TOLD_AGAIN_SECONDS = 60.0
 
-    return tell
+
+class WaitLines:
+    """Says on stderr what is waited for and how long: once, and again every minute, in a pipe too. With --json, each
+    line is an object `{"waiting": …}`.
+    """
+
+    def __init__(self, max_wait: float, *, as_json: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._max_wait, self._as_json, self._clock = max_wait, as_json, clock
+        self._since: dict[str, float] = {}
+        self._told: dict[str, float] = {}
+
+    def lease(self, held: LeaseHeld) -> None:
+        """Tells who holds what is waited for."""
+        what = " ".join(held.thing)
+        waited = self._clock() - self._since.setdefault(what, self._clock())
+        reason = f"the {what} is held by {held.holder or 'another process'}"
+        line = self._line(what, reason, waited, max(0.0, self._max_wait - waited))
+        if line is not None:
+            click.echo(line, err=True)
+
+    def line_of(self, event: Waiting) -> str | None:
+        """The line for it, if it is to be told now: a refusal of a moment is not."""
+        if event.waited_seconds + event.pause_seconds < _TOLD_FROM_SECONDS:
+            return None
+        return self._line(event.table, f"{event.table}: {event.reason}", event.waited_seconds, event.left_seconds)
+
+    def _line(self, what: str, reason: str, waited: float, left: float) -> str | None:
+        now = self._clock()
+        if now - self._told.get(reason, float("-inf")) < _TOLD_AGAIN_SECONDS:
+            return None
+        self._told[reason] = now
+        if self._as_json:
+            form = {"on": what, "reason": reason, "waited_seconds": round(waited, 1), "left_seconds": round(left, 1)}
+            return orjson.dumps({"waiting": form}).decode()
+        so_far = f"{waited:,.0f} s so far, " if waited >= _TOLD_FROM_SECONDS else ""
+        return f"Waiting: {one_line(reason)} ({so_far}at most {left:,.0f} s more; --no-wait fails instead)."
 
 
 def change_options(function: Callable[..., None]) -> Callable[..., None]:
     """All of them, given to the command as `options`."""
 
     @wraps(function)
-    def with_options(max_wait: float, dry_run: bool, yes: bool, as_json: bool, no_lock: bool, **rest: Any) -> None:
-        function(options=ChangeOptions(max_wait, dry_run, yes, as_json, no_lock), **rest)
+    def with_options(
+        max_wait: float,
+        dry_run: bool,
+        yes: bool,
+        as_json: bool,
+        no_lock: bool,
+        no_wait: bool,
+        allow_destroy: bool = False,  # of the commands that have it
+        **rest: Any,
+    ) -> None:
+        function(options=ChangeOptions(max_wait, dry_run, yes, as_json, no_lock, no_wait, allow_destroy), **rest)
 
-    return max_wait_option(no_lock_option(dry_run_option(yes_option(json_option(with_options)))))
+    return max_wait_option(no_wait_option(no_lock_option(dry_run_option(yes_option(json_option(with_options))))))
 
 
 def naming_options(function: F) -> F:
@@ -133,6 +184,8 @@ class NamedTables:
     source: str
     tables: tuple[Table, ...]
     naming: Naming
+    defined: frozenset[str] = frozenset()
+    """The full names of all that the source defines, also those that --table leaves out."""
 
     def policy_command(self, command: str) -> str:
         """The command that writes the IAM policy for another command on these tables."""
@@ -161,7 +214,8 @@ def load_tables(
     naming = naming_of(loaded.prefix if prefix is None else prefix, env)
     tables = _select_tables(loaded, naming, only)
     check_names(tables, naming)
-    return NamedTables(loaded.source, tables, naming)
+    defined = frozenset(naming.full_name(table.name) for table in loaded.tables)
+    return NamedTables(loaded.source, tables, naming, defined)
 
 
 def parse_texts(option: str, texts: tuple[str, ...]) -> dict[str, str]:

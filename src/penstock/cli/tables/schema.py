@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,19 +11,39 @@ import click
 from penstock.cli.kit import groups
 from penstock.cli.kit.databases import missing_file, note_missing_file, open_database
 from penstock.cli.kit.exit_codes import DIFFERENT, FAILED, INTERRUPTED, end_with
-from penstock.cli.kit.options import confirm, db_option, json_option, same_command
+from penstock.cli.kit.options import db_option, json_option, no_target, same_command
 from penstock.cli.kit.output import ProgressLine, print_json
-from penstock.cli.tables.options import ChangeOptions, NamedTables, change_options, tables_options, tell_waiting
+from penstock.cli.tables.gate import NOT_CONFIRMED, allow_destroy_option, confirm_changes
+from penstock.cli.tables.options import ChangeOptions, NamedTables, WaitLines, change_options, tables_options
+from penstock.cli.tables.orphans import orphans_of_plan
+from penstock.cli.tables.rekey_command import rekey_advice
+from penstock.cli.tables.saved_plans import (
+    out_option,
+    refuse_drop_option,
+    save_plan,
+    tables_or_plan_options,
+    target_of,
+)
 from penstock.client.database import Database
 from penstock.tables.apply.apply import ApplyReport, Interrupted, Outcome
-from penstock.tables.apply.table_changer import AlreadyMade, Finished, Pace, Progress
+from penstock.tables.apply.table_changer import AlreadyMade, Finished, Progress, Waiting
 from penstock.tables.doctor import Finding, examine_definitions, examine_live
+from penstock.tables.indexes import IndexCheck, check_new_indexes, fit_warning, refuse_new_misfits
 from penstock.tables.plan.changes import count, describe_whole
+from penstock.tables.plan.estimate import estimate
 from penstock.tables.plan.failures import Failure
+from penstock.tables.plan.markdown import plan_markdown
 from penstock.tables.plan.plan import Plan
 from penstock.tables.plan.render import Style, plan_json, render_lines
+from penstock.tables.plan.saved_plan import NEW_PLAN, SavedPlan, SavedPlanRefused
 from penstock.tables.plan.survey import Survey, TableSurvey, keep_added_indexes, survey, survey_to_delete
+from penstock.tables.plan.unmanaged import unmanaged_of
 from penstock.tables.state.locked_apply import apply_locked as apply_survey
+from penstock.tables.state.locked_apply import require_unmoved
+from penstock.tables.state.second_look import forget_untold
+
+Unmanaged = Mapping[str, tuple[str, ...]]
+"""What tables have that no definition says, by table."""
 
 drop_index_option = click.option(
     "--drop-index", "drop", multiple=True, metavar="TABLE.INDEX",
@@ -34,69 +55,152 @@ drop_index_option = click.option(
 @db_option()
 @tables_options
 @drop_index_option
+@out_option
+@click.option("--markdown", is_flag=True, help="Print Markdown, for the comment of a pull request.")
 @click.option("--exit-code", is_flag=True, help="Exit with 7 if there are changes.")
 @json_option
-def plan(named: NamedTables, target: str, drop: tuple[str, ...], exit_code: bool, as_json: bool) -> None:
+def plan(
+    named: NamedTables,
+    target: str,
+    drop: tuple[str, ...],
+    out: Path | None,
+    markdown: bool,
+    exit_code: bool,
+    as_json: bool,
+) -> None:
     """Show what apply would do, and what it costs: what blocks, what fills in the background, what is destroyed.
 
     \b
     Examples:
       penstock tables plan construction-expenses --db tables.db --env staging
       penstock tables plan mytables:all --db aws://us-east-1 --exit-code
+      penstock tables plan mytables:all --db aws://us-east-1 --out tables.plan --markdown
 
-    Read only. For a file that does not exist yet, the plan is that of an empty database; the file is not made.
+    Read only. --out writes the plan to a file, for `penstock tables apply FILE`. For a database file that does not
+    exist yet, the plan is that of an empty database; the file is not made.
     """
+    if markdown and as_json:
+        raise click.UsageError("Give --markdown or --json, not both.")
     note_missing_file(target)
-    surveyed = _survey_target(target, named, drop, named.policy_command("plan"))
+    surveyed, checks, unmanaged = _survey_target(target, named, drop, named.policy_command("plan"))
+    orphans = orphans_of_plan(target, named)
     if as_json:
-        print_json(survey_json(surveyed))
+        told = _checks_json(checks) | _unmanaged_json(unmanaged) | {"estimate": estimate(surveyed).form()}
+        print_json(survey_json(surveyed) | told | orphans.form())
+    elif markdown:
+        click.echo(plan_markdown(surveyed, named.source, target, orphans, _warnings(checks)), nl=False)
     else:
         show_plan(surveyed.plan)
+        show_estimate(surveyed)
         show_notes(surveyed)
+        show_checks(checks)
         show_under_way(surveyed.under_way)
-        show_not_compared(surveyed)
+        show_not_compared(surveyed, unmanaged)
+        if orphans.text:
+            click.echo(orphans.text)
+    if out is not None:
+        save_plan(out, surveyed, named, target)
     if exit_code and not surveyed.plan.is_empty:
         end_with(DIFFERENT)
 
 
-@groups.command("apply", exit_codes={FAILED: "something failed"})
-@db_option()
-@tables_options
+@groups.command("apply", exit_codes={FAILED: "something failed, or the tables of a saved plan moved", **NOT_CONFIRMED})
+@db_option(required=False)
+@tables_or_plan_options
 @drop_index_option
+@click.option("--force", is_flag=True, help="With --yes: make an index even if stored items do not fit it.")
+@allow_destroy_option
 @change_options
-def apply(named: NamedTables, target: str, drop: tuple[str, ...], options: ChangeOptions) -> None:
+def apply(
+    named: NamedTables | None,
+    saved: SavedPlan | None,
+    target: str | None,
+    drop: tuple[str, ...],
+    force: bool,
+    options: ChangeOptions,
+) -> None:
     """Make the tables as they are defined: missing ones are created, others changed, equal ones skipped.
 
     \b
     Examples:
       penstock tables apply construction-expenses --db tables.db --yes
       penstock tables apply infrastructure/schemas --db aws://us-east-1 --env staging
+      penstock tables apply tables.plan --yes
+
+    DEFINITIONS may also be a file that `plan --out` wrote: exactly that plan is carried out, on the database that it
+    was made for. It is refused if a table has moved meanwhile.
 
     Tables change in parallel, each one index at a time. The command waits for all of them. If it is interrupted or
     fails, run it again to finish. A table that no definition names is never touched. An index that no definition has
-    stays, unless --drop-index names it.
+    stays, unless --drop-index names it. What destroys something (an index, a stream, point-in-time recovery, TTL on a
+    table with items) needs --allow-destroy, or the table's name typed on a terminal: --yes alone refuses it.
+
+    For a new index of a table that exists, up to 1,000 items are read first. If some have a key attribute of another
+    type, every later write of such an item would fail: on a terminal the question says so, and --yes alone is refused.
     """
+    if saved is not None:
+        _apply_saved(saved, target, drop, force, options)
+        return
+    assert named is not None
+    if target is None:
+        raise no_target(click.get_current_context())
     policy = named.policy_command("apply")
     if options.dry_run:
         note_missing_file(target)
-    surveyed = _survey_target(target, named, drop, policy)
-    if confirm_plan(surveyed, options, f"Apply this to {target}?", show=_show_apply):
+    surveyed, checks, _ = _survey_target(target, named, drop, policy, beside=False)
+    _confirm_and_apply(target, surveyed, checks, force, options, policy)
+
+
+def _apply_saved(
+    saved: SavedPlan, given: str | None, drop: tuple[str, ...], force: bool, options: ChangeOptions
+) -> None:
+    """Carries out a saved plan where it was made for, if its tables are still as they were."""
+    refuse_drop_option(drop)
+    file = click.get_current_context().params["definitions"]
+    target = target_of(file, saved, given)
+    surveyed = saved.survey
+    policy = NamedTables(saved.source, (), surveyed.naming).policy_command("apply")
+    checks: tuple[IndexCheck, ...] = ()
+    if missing_file(target) is None:
+        with open_database(target) as db:
+            require_unmoved(db, surveyed, options.state(db), next_step=f"{NEW_PLAN}.")
+            checks = check_new_indexes(db, surveyed, policy=policy)  # items may have come since
+    elif any(one.live is not None for one in surveyed.tables):
+        raise SavedPlanRefused(file, f"the database {target} is gone")
+    if not options.as_json:
+        click.echo(f"Planned {saved.made_at} by {saved.made_by}, of {saved.source}.", err=True)
+    _confirm_and_apply(target, surveyed, checks, force, options, policy)
+
+
+def _confirm_and_apply(
+    target: str, surveyed: Survey, checks: tuple[IndexCheck, ...], force: bool, options: ChangeOptions, policy: str
+) -> None:
+    if options.yes and not options.dry_run and not force:
+        refuse_new_misfits(checks)  # nobody is asked who could have read the warning
+
+    def show(survey: Survey) -> None:
+        show_plan(survey.plan)
+        show_estimate(survey)
+        show_notes(survey)
+        show_checks(checks)
+        show_under_way(survey.under_way)
+
+    more = _notes_json(surveyed) | _checks_json(checks)
+    if confirm_plan(surveyed, options, f"Apply this to {target}?", show=show, more=more):
         with open_database(target, "made") as db:  # a file is made only now that somebody wants it
-            carry_out(db, surveyed, options, policy, more=_notes_json(surveyed))
+            carry_out(db, surveyed, options, policy, more=more)
 
 
-def _survey_target(target: str, named: NamedTables, drop: tuple[str, ...], policy: str) -> Survey:
+def _survey_target(
+    target: str, named: NamedTables, drop: tuple[str, ...], policy: str, *, beside: bool = True
+) -> tuple[Survey, tuple[IndexCheck, ...], Unmanaged]:
     """Compares the definitions with a target. A file that does not exist has no tables, and is not made for that."""
     if missing_file(target) is not None:
-        return survey(None, named.tables, named.naming)
+        return survey(None, named.tables, named.naming), (), {}
     with open_database(target) as db:
-        return keep_added_indexes(survey(db, named.tables, named.naming, policy=policy), drop)
-
-
-def _show_apply(survey: Survey) -> None:
-    show_plan(survey.plan)
-    show_notes(survey)
-    show_under_way(survey.under_way)
+        whole = forget_untold(db, survey(db, named.tables, named.naming, policy=policy))
+        found = keep_added_indexes(whole, drop)
+        return found, check_new_indexes(db, found, policy=policy), unmanaged_of(db, found) if beside else {}
 
 
 @groups.command("verify", exit_codes={DIFFERENT: "something differs or is missing"})
@@ -114,28 +218,30 @@ def verify(named: NamedTables, target: str, as_json: bool) -> None:
     Read only.
     """
     with open_database(target) as db:
-        surveyed = survey(db, named.tables, named.naming, policy=named.policy_command("verify"))
+        surveyed = forget_untold(db, survey(db, named.tables, named.naming, policy=named.policy_command("verify")))
+        unmanaged = unmanaged_of(db, surveyed)
     plan = surveyed.plan
     if as_json:
-        print_json({"equal": plan.is_empty, **survey_json(surveyed)})
+        print_json({"equal": plan.is_empty, **survey_json(surveyed), **_unmanaged_json(unmanaged)})
     elif plan.is_empty:
         click.echo(f"Verified: {count(len(plan.tables), 'table')} as defined.")
         show_notes(surveyed)
         show_under_way(surveyed.under_way)
-        show_not_compared(surveyed)
+        show_not_compared(surveyed, unmanaged)
     else:
         click.echo("These tables are not as defined; to be so, they need:", err=True)
         show_plan(plan)
         show_notes(surveyed)
         show_under_way(surveyed.under_way)
-        show_not_compared(surveyed)
+        show_not_compared(surveyed, unmanaged)
     if not plan.is_empty:
         end_with(DIFFERENT)
 
 
-@groups.command("destroy", exit_codes={FAILED: "something failed or is protected"})
+@groups.command("destroy", exit_codes={FAILED: "something failed or is protected", **NOT_CONFIRMED})
 @db_option()
 @tables_options
+@allow_destroy_option
 @change_options
 def destroy(named: NamedTables, target: str, options: ChangeOptions) -> None:
     """Delete the tables that DEFINITIONS names, with their items, and wait until they are gone.
@@ -143,9 +249,11 @@ def destroy(named: NamedTables, target: str, options: ChangeOptions) -> None:
     \b
     Examples:
       penstock tables destroy delphi --db tables.db --dry-run
-      penstock tables destroy construction-expenses --db aws://us-east-1 --env dev --table invitations --yes
+      penstock tables destroy construction-expenses --db aws://us-east-1 --env dev --table invitations \\
+          --yes --allow-destroy
 
-    Only these exact names, never a prefix. A table that is protected from deletion stays.
+    Only these exact names, never a prefix. A table that is protected from deletion stays. On a terminal you type each
+    table's name; without one, --yes --allow-destroy.
     """
     policy = named.policy_command("destroy")
     names = [named.naming.full_name(table.name) for table in named.tables]
@@ -178,7 +286,8 @@ def doctor(named: NamedTables, target: str | None, exit_code: bool, as_json: boo
       penstock tables doctor security-assistant --layout compat
       penstock tables doctor construction-expenses --db aws://us-east-1 --exit-code
 
-    With --db, live tables are looked at, and up to 1,000 items of each are read. Read only.
+    With --db, live tables are looked at, and up to 1,000 items of each are read. Read only. A definition switches a
+    rule off with a reason: Table(…, allow={"no-pitr": "a cache, rebuilt every night"}).
     """
     if target is None:
         findings = examine_definitions(named.tables, named.naming)
@@ -186,21 +295,27 @@ def doctor(named: NamedTables, target: str | None, exit_code: bool, as_json: boo
         with open_database(target) as db:
             findings = examine_live(db, named.tables, named.naming, policy=named.policy_command("doctor"))
     _show_findings(findings, as_json)
-    if exit_code and any(one.severity == "warning" for one in findings):
+    if exit_code and any(one.severity == "warning" and not one.reason for one in findings):
         end_with(DIFFERENT)
 
 
 def _show_findings(findings: Iterable[Finding], as_json: bool) -> None:
-    several = tuple(findings)
+    found = tuple(findings)
+    several = tuple(one for one in found if not one.reason)
+    allowed = tuple(one for one in found if one.reason)
     warnings = sum(one.severity == "warning" for one in several)
     if as_json:
         members = ("rule", "severity", "table", "index", "text", "mend")
         forms = [{member: getattr(one, member) for member in members} for one in several]
-        print_json({"findings": forms, "warnings": warnings})
+        off = [{member: getattr(one, member) for member in (*members, "reason")} for one in allowed]
+        print_json({"findings": forms, "warnings": warnings, "switched_off": off})
         return
     for one in several:
         click.echo(click.style(str(one), fg="yellow" if one.severity == "warning" else None))
-    click.echo(f"Doctor: {count(warnings, 'warning')}, {count(len(several) - warnings, 'note')}.")
+    for one in allowed:
+        click.echo(click.style(str(one), dim=True))
+    off_text = f", {len(allowed):,} switched off" if allowed else ""
+    click.echo(f"Doctor: {count(warnings, 'warning')}, {count(len(several) - warnings, 'note')}{off_text}.")
 
 
 # ── carrying out a plan ──────────────────────────────────────────────────────────────────────────
@@ -225,7 +340,7 @@ def confirm_plan(
             print_json(survey_json(survey) | (more or {}) | {"dry_run": True})
         return False
     if not survey.plan.is_empty:
-        confirm(question, yes=options.yes)
+        confirm_changes(survey.plan, question, options)
     return options.as_json or bool(survey.with_work)
 
 
@@ -243,12 +358,12 @@ def carry_out(
     `policy` is the command that writes the IAM policy for it, `more` is printed with the JSON.
     If another one follows in the same command (not `last`), JSON is printed only if this one ends the command.
     """
-    screen = Screen(quiet=options.as_json)
+    waits = WaitLines(options.max_wait, as_json=options.as_json)
+    screen = Screen(quiet=options.as_json, waits=waits)
     try:
         report = apply_survey(
             db, survey, options.state(db), kind=click.get_current_context().info_name or "apply",
-            purpose=same_command(), on_wait=tell_waiting(),
-            pace=Pace(max_wait_seconds=options.max_wait), report=screen.report, policy=policy,
+            purpose=same_command(), on_wait=waits.lease, pace=options.pace, report=screen.report, policy=policy,
         )  # fmt: skip
     except Interrupted as error:
         screen.end()
@@ -289,10 +404,50 @@ def show_plan(plan: Plan) -> None:
     click.echo("\n".join(["".join([click.style(one.text, **_COLOURS[one.style]) for one in line]) for line in lines]))
 
 
+def show_estimate(survey: Survey) -> None:
+    """Time and money of the whole plan, where its lines do not say it already."""
+    for line in estimate(survey).lines:
+        click.echo(line)
+
+
 def show_notes(survey: Survey) -> None:
     for one in survey.tables:
         if one.note:
             click.echo(f"    {one.name}   note: {one.note}")
+    for name, line in rekey_advice(survey).items():
+        click.echo(f"    {name}   to carry its items over into another table, run:\n      {line}")
+
+
+def show_checks(checks: Iterable[IndexCheck]) -> None:
+    """What the items that are there say to new indexes."""
+    for one in checks:
+        place, fit = f"    {one.table}   index {one.index.name}", one.fit
+        if one.unread:
+            click.echo(click.style(f"{place}: its items could not be looked at: {one.unread}", fg="yellow"), err=True)
+        elif fit.sampled:
+            click.echo(f"{place}: looked at {count(fit.sampled, 'item')}, it would have {fit.holds:,} of them")
+            for text in one.warnings:
+                click.echo(click.style(f"{place}: warning: {text}.", fg="yellow"), err=True)
+
+
+def _warnings(checks: Iterable[IndexCheck]) -> list[str]:
+    return [f"{one.table}, index {one.index.name}: {text}" for one in checks for text in one.warnings]
+
+
+def _checks_json(checks: Iterable[IndexCheck]) -> dict[str, Any]:
+    forms = [
+        {
+            "table": one.table,
+            "index": one.index.name,
+            "sampled": one.fit.sampled,
+            "holds": one.fit.holds,
+            "misfits": [str(misfit) for misfit in one.fit.misfits],
+            "warning": None if one.unread else fit_warning(one.fit),
+            "unread": one.unread or None,
+        }
+        for one in checks
+    ]
+    return {"index_checks": forms} if forms else {}
 
 
 def show_under_way(tables: Iterable[TableSurvey]) -> None:
@@ -305,11 +460,19 @@ def show_under_way(tables: Iterable[TableSurvey]) -> None:
         click.echo(f"    {one.name}   under way: {', '.join(words)}")
 
 
-def show_not_compared(survey: Survey) -> None:
+def show_not_compared(survey: Survey, unmanaged: Unmanaged) -> None:
+    for name, several in unmanaged.items():
+        click.echo(f"Not compared, because it is not managed: {name}: {', '.join(several)}.")
     if survey.not_compared:
         click.echo(f"Not compared, because this endpoint does not tell: {', '.join(survey.not_compared)}.")
+    if survey.untold:
+        click.echo(f"Not compared, because this endpoint took it and does not tell it: {', '.join(survey.untold)}.")
     if survey.ignored:
         click.echo(f"Not compared, because the definition leaves it open: {', '.join(survey.ignored)}.")
+
+
+def _unmanaged_json(unmanaged: Unmanaged) -> dict[str, Any]:
+    return {"not_managed": {name: list(several) for name, several in unmanaged.items()}} if unmanaged else {}
 
 
 def survey_json(survey: Survey) -> dict[str, Any]:
@@ -317,13 +480,15 @@ def survey_json(survey: Survey) -> dict[str, Any]:
         "under_way": [one.name for one in survey.under_way],
         "not_compared": list(survey.not_compared),
         "ignored": list(survey.ignored),
+        "untold": list(survey.untold),
         **_notes_json(survey),
     }
 
 
 def _notes_json(survey: Survey) -> dict[str, Any]:
     notes = {one.name: one.note for one in survey.tables if one.note}
-    return {"notes": notes} if notes else {}
+    advice = rekey_advice(survey)
+    return ({"notes": notes} if notes else {}) | ({"rekey": advice} if advice else {})
 
 
 def report_json(report: ApplyReport) -> dict[str, Any]:
@@ -368,17 +533,23 @@ def show_failures(failures: Iterable[Failure]) -> None:
 
 
 class Screen(ProgressLine):
-    """The progress of several tables in one line on a terminal; each finished change has a line of its own."""
+    """The progress of several tables in one line on a terminal; each finished change has a line of its own, and each
+    reason to wait one on stderr.
+    """
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, waits: WaitLines | None = None) -> None:
         super().__init__(quiet=quiet)
         self._quiet = quiet
+        self._waits = waits
         self._now: dict[str, str] = {}
 
     def report(self, event: object) -> None:
         match event:
             case Progress():
                 self._now[event.table] = progress_text(event)
+            case Waiting() if self._waits is not None and (line := self._waits.line_of(event)) is not None:
+                self.end()
+                click.echo(line, err=True)
             case Finished(table, change):
                 self._end_change(table, f"  done  {table}   {change}")
             case AlreadyMade(table, change):

@@ -174,6 +174,18 @@ def read_encoded(
     tally.finish()
 
 
+async def read_encoded_async(
+    plan: ReadPlan, keys: Iterable[wire.Item], execute: AsyncExecute, options: BatchOptions, workers: int
+) -> AsyncIterator[wire.Item]:
+    """`read_encoded` for asyncio."""
+    tally = _Tally()
+    async for reading in _finished_async(_readings(plan, keys, options), execute, options, options.workers or workers):
+        tally.add(reading)
+        for item in reading.encoded_items():
+            yield item
+    tally.finish()
+
+
 def _finished(readings: Iterator[Reading], execute: Execute, options: BatchOptions, workers: int) -> Iterator[Reading]:
     if workers == 1:
         yield from (_read(reading, execute, options) for reading in readings)
@@ -212,25 +224,31 @@ async def read_batch_async(
     plan: ReadPlan, keys: Iterable[Key], execute: AsyncExecute, options: BatchOptions, workers: int
 ) -> AsyncIterator[Item]:
     """`read_batch` for asyncio."""
+    tally = _Tally()
+    readings = _readings(plan, plan.encoded(keys), options)
+    async for reading in _finished_async(readings, execute, options, options.workers or workers):
+        tally.add(reading)
+        for item in reading.items():
+            yield item
+    tally.finish()
+
+
+async def _finished_async(
+    readings: Iterator[Reading], execute: AsyncExecute, options: BatchOptions, workers: int
+) -> AsyncIterator[Reading]:
     import asyncio  # who comes here has it loaded
 
-    tally = _Tally()
     ahead: deque[asyncio.Task[Reading]] = deque()
-    readings = _readings(plan, plan.encoded(keys), options)
     try:
         while True:
-            for reading in islice(readings, max(0, (options.workers or workers) - len(ahead))):
+            for reading in islice(readings, max(0, workers - len(ahead))):
                 ahead.append(asyncio.create_task(_read_async(reading, execute, options)))
             if not ahead:
                 break
-            done = await ahead.popleft()
-            tally.add(done)
-            for item in done.items():
-                yield item
+            yield await ahead.popleft()
     finally:
         for task in ahead:
             task.cancel()
-    tally.finish()
 
 
 async def _read_async(reading: Reading, execute: AsyncExecute, options: BatchOptions) -> Reading:

@@ -192,10 +192,13 @@ class Batch(BatchState):
         self._queue.delete(key)
         self._send_some()
 
-    def put_encoded(self, item: wire.Item) -> None:
-        """`put` of an item in DynamoDB's own JSON: nothing of it is changed, or checked before it is sent."""
+    def put_encoded(self, item: wire.Item, length: int | None = None) -> None:
+        """`put` of an item in DynamoDB's own JSON: nothing of it is changed, or checked before it is sent.
+
+        `length` is that of its JSON, where the caller knows it.
+        """
         self._refuse_after_failure()
-        self._queue.put_encoded(item, len(orjson.dumps(item)))
+        self._queue.put_encoded(item, len(orjson.dumps(item)) if length is None else length)
         self._send_some()
 
     def delete_encoded(self, key: wire.Item) -> None:

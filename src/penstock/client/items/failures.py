@@ -121,6 +121,33 @@ class TransactionFailed(TransactionCanceledException):
         return Reason(index, action, reason["Code"], reason.get("Message", ""), decode_item(item) if item else None)
 
 
+class TransactionConflict(TransactionFailed, VersionConflict):  # type: ignore[misc]  # nobody calls its `of`
+    """No action of the transaction took effect: another program wrote an item of it since it was read.
+
+    Whoever catches TransactionFailed or VersionConflict catches it. `conflicts` has one for each such item; `table`,
+    `key`, `expected`, `found` and `item` are the first one's.
+    """
+
+    conflicts: tuple[VersionConflict, ...] = ()
+
+    @classmethod
+    def between_all(cls, failed: TransactionFailed, conflicts: Sequence[VersionConflict]) -> TransactionConflict:
+        """A cancelled transaction, and the versions that were others."""
+        made = _like(cls, failed)
+        made.conflicts = tuple(conflicts)
+        first = conflicts[0]
+        made.table, made.key, made.expected, made.found = first.table, first.key, first.expected, first.found
+        return made
+
+    @property
+    def item(self) -> Item | None:
+        """The first one's item as it is in the table, or None if there is none."""
+        return self.conflicts[0].item if self.conflicts else None
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.conflicts)) or TransactionFailed.__str__(self)
+
+
 @dataclass(frozen=True, slots=True)
 class Failed:
     """One action of a batch that did not happen, or is not known to have happened."""

@@ -57,6 +57,8 @@ class Converter:
     literals: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     """The attributes of a class that have only these values."""
     takes_none: bool = False
+    inline: str = ""
+    """The type on the wire of a str, int or bool, which need no call (generated_code.py)."""
 
     def at(self, path: Iterable[str | int]) -> Converter | None:
         """The converter of what lies below; None where the annotations do not tell."""
@@ -338,7 +340,12 @@ def _optional(inner: Converter) -> Converter:
         inner.members,
         inner.literals,
         takes_none=True,
+        inline=inner.inline,
     )
+
+
+for _kind, _tag in ((str, "S"), (int, "N"), (bool, "BOOL")):
+    _LEAVES[_kind].inline = _tag
 
 
 def _union(members: list[Converter]) -> Converter:

@@ -16,8 +16,9 @@ from weakref import WeakKeyDictionary
 from penstock.client.items.keys import TableKey
 from penstock.client.items.values import Refused
 from penstock.client.models.attributes import AttrOptions, Expr, attr
-from penstock.client.models.converters import BadModel
+from penstock.client.models.converters import WRONG, BadModel
 from penstock.client.models.records import OPTIONS, Field, Record, record_of
+from penstock.wire import numbers
 from penstock.wire import values as wire
 
 C = TypeVar("C")
@@ -106,6 +107,27 @@ class KeyPart:
             text += _text(record.by_name[name], values[name], spec or "")
         return text, True
 
+    def told(self, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """The attributes that `prefix` has in it: those before the first that is not given."""
+        names = self.names
+        missing = next((place for place, name in enumerate(names) if name not in values), len(names))
+        return tuple(dict.fromkeys(names[:missing]))
+
+    def fits(self, item: wire.Item, record: Record) -> bool:
+        """Whether an item has the text that this template makes of the item's own attributes, as far as it has them."""
+        text = item.get(self.attribute, {}).get("S")
+        if text is None:
+            return False
+        values: dict[str, Any] = {}
+        for name in self.names:
+            one = record.by_name[name]
+            try:
+                values[name] = one.converter.read(item[one.attribute])
+            except WRONG:
+                break
+        prefix, is_all = self.prefix(values, record)
+        return bool(text == prefix if is_all else text.startswith(prefix))
+
     def write(self, values: Mapping[str, Any], record: Record) -> wire.AttributeValue:
         """Its value on the wire. Raises Refused, KeyError for a value that is not given."""
         if self.field is not None:
@@ -120,7 +142,8 @@ def _text(one: Field, value: Any, spec: str) -> str:
     ((tag, content),) = written.items()
     if tag not in ("S", "N"):
         raise Refused(f"{one.name} is of type {tag}, which is no part of a key")
-    return str(content)
+    # A number as DynamoDB gives it back, so that the key can be made again from what is stored.
+    return str(content) if tag == "S" else numbers.normalise(content)
 
 
 Parts = tuple[KeyPart, ...]
@@ -155,7 +178,12 @@ class Model:
         self.record.computed = frozenset(part.attribute for part in self.templates)
         self.table_key = TableKey.parse(tuple(f"{part.attribute}:{part.type}" for part in self.key))
         self.key_names = tuple(dict.fromkeys(name for part in self.key for name in part.names))
+        self._plain_key = None
+        if all(part.field is not None for part in self.key):
+            self._plain_key = [(part.attribute, part.field.converter.write) for part in self.key if part.field]
         self.literals = {name: values for name, values in self.record.literals.items() if len(values) == 1}
+        self.is_one_of_several = bool(self.literals) or any(part.field is None for part in self.key)
+        """Whether its items can be told from those of other classes in the table."""
 
     @property
     def name(self) -> str:
@@ -222,8 +250,12 @@ class Model:
 
     def key_of(self, key: Any) -> wire.Item:
         """The key on the wire: of an instance, a value, a tuple or a dict of attributes."""
-        values = self._key_values(key)
+        plain = self._plain_key
+        several = key if type(key) is tuple else (key,)
         try:
+            if plain is not None and len(several) == len(plain) and type(several[0]) in (str, int, bytes):
+                return {part[0]: part[1](one) for part, one in zip(plain, several, strict=True)}
+            values = self._key_values(key)
             return {part.attribute: part.write(values, self.record) for part in self.key}
         except Refused as refused:
             raise refused.at() from None
@@ -248,20 +280,17 @@ class Model:
         return name if one is None else one.name
 
     def owns(self, item: wire.Item) -> bool:
-        """Whether an item of a table of several classes is one of this class: by its Literal, else by its templates."""
-        if self.literals:
-            return all(
-                attribute in item and next(iter(item[attribute].values())) == str(values[0])
-                for attribute, values in self.literals.items()
-            )
-        return all(self._fits(part, item) for part in self.key)
+        """Whether an item of a table of several classes is one of this class: by its Literal, and by its templates."""
+        if not all(attribute in item for attribute in self.literals) or self.is_foreign(item):
+            return False
+        return bool(self.literals) or all(part.type in item.get(part.attribute, {}) for part in self.key)
 
-    def _fits(self, part: KeyPart, item: wire.Item) -> bool:
-        text = item.get(part.attribute, {}).get(part.type)
-        if text is None or part.field is not None:
-            return text is not None
-        prefix, is_all = part.prefix({}, self.record)
-        return bool(text == prefix if is_all else text.startswith(prefix))
+    def is_foreign(self, item: wire.Item) -> bool:
+        """Whether an item is of another class for certain: an attribute that is missing says nothing."""
+        for attribute, values in self.literals.items():
+            if attribute in item and next(iter(item[attribute].values())) != str(values[0]):
+                return True
+        return not all(part.fits(item, self.record) for part in self.key if part.field is None)
 
 
 _models: WeakKeyDictionary[type, Model] = WeakKeyDictionary()
@@ -286,3 +315,40 @@ def models_of(kinds: Iterable[type], name: str | None = None) -> tuple[str, tupl
             'penstock.item("users") in the class, or give name= here.'
         )
     return name or names.pop(), models
+
+
+def table_of(table: str, models: tuple[Model, ...]) -> tuple[list[ModelIndex], str | None]:
+    """The indexes and the TTL of a table that has these classes. Raises BadModel where they disagree."""
+    first = models[0]
+    indexes: dict[str, tuple[Model, ModelIndex]] = {}
+    types: dict[str, tuple[Model, str]] = {}
+    ttl: tuple[Model, str] | None = None
+    for one in models:
+        _agree(table, "the key", (first, _key_text(first.key)), (one, _key_text(one.key)))
+        for index in one.indexes.values():
+            known, other = indexes.setdefault(index.name, (one, index))
+            _agree(table, f"the index {index.name}", (known, _index_text(other)), (one, _index_text(index)))
+        for part in (*one.key, *(part for index in one.indexes.values() for part in (*index.hash, *index.sort))):
+            mine = (one, part.type)
+            _agree(table, f"the type of {part.attribute}", types.setdefault(part.attribute, mine), mine)
+        if one.ttl is not None:
+            ttl = ttl or (one, one.ttl.attribute)
+            _agree(table, "the TTL", ttl, (one, one.ttl.attribute))
+    return [index for _, index in indexes.values()], ttl and ttl[1]
+
+
+def _agree(table: str, what: str, first: tuple[Model, str], second: tuple[Model, str]) -> None:
+    if first[1] != second[1]:
+        raise BadModel(
+            f"{first[0].name} and {second[0].name} are of one table, {table}, and disagree about {what}: "
+            f"{first[1]} in {first[0].name}, {second[1]} in {second[0].name}."
+        )
+
+
+def _key_text(parts: Parts) -> str:
+    return f"({', '.join(f'{part.attribute}:{part.type}' for part in parts)})"
+
+
+def _index_text(index: ModelIndex) -> str:
+    kind = "local" if index.local else "global"
+    return f"{kind} {_key_text((*index.hash, *index.sort))}"

@@ -15,13 +15,14 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass
-from operator import itemgetter
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
+from penstock.client.items.expressions import F
 from penstock.client.items.values import Refused, decode, encode
 from penstock.client.models.attributes import Attr, AttrOptions
 from penstock.client.models.converters import WRONG, BadModel, Builder, Converter, unwrapped, wrong_kind
+from penstock.client.models.generated_code import reader, writer
 from penstock.errors import PenstockError
 from penstock.wire import values as wire
 
@@ -86,14 +87,11 @@ class Record:
         self.by_attribute = {one.attribute: one for one in self.fields}
         if len(self.by_attribute) < len(self.fields):
             raise BadModel(f"{self.kind.__name__} has two attributes of one name in DynamoDB.")
-        self._plan = [(one.name, one.attribute, one.converter.write, one.skips) for one in self.fields]
-        self._needed = [(one.name, one.attribute, one.converter.read) for one in self.fields if one.default is None]
-        self._others = [
-            (one.name, one.attribute, one.converter.read, one.default) for one in self.fields if one.default is not None
-        ]
         self._is_filled = _is_filled(self.kind, found)
-        self._has_dict = not hasattr(self.kind, "__slots__") and self._is_filled
         self._extra = _extra_is_allowed(self.kind)
+        is_plain = self._is_filled and self.rest is None and not self._extra
+        self._write_plain = writer(self.fields) if is_plain and not hasattr(self.kind, "__slots__") else None
+        self._read_plain = reader(self.kind, self.fields) if is_plain else None
         self._make = _maker(self.kind)
         self._parameters = {one.name: one.parameter for one in found}
 
@@ -110,20 +108,27 @@ class Record:
         """The attributes of an instance. Raises Refused."""
         if type(value) is not self.kind and not isinstance(value, self.kind):
             raise wrong_kind(value, self.kind.__name__)
-        values = value.__dict__ if self._has_dict else None
+        if self._write_plain is not None:
+            try:
+                return self._write_plain(value)
+            except (Refused, KeyError):
+                pass  # what follows says which
         item: wire.Item = {}
         name = ""
         try:
-            for name, attribute, write, skips in self._plan:
-                one = getattr(value, name) if values is None else values[name]
-                if not skips or one or type(one) not in skips:
-                    item[attribute] = write(one)
+            for one in self.fields:
+                name = one.name
+                given = getattr(value, name)
+                if isinstance(given, F):  # the expression of the class: the instance has lost its own
+                    raise Refused("the instance does not have it")
+                if not one.skips or given or type(given) not in one.skips:
+                    item[one.attribute] = one.converter.write(given)
             if self.rest is not None or self._extra:
                 self._write_rest(value, item)
         except Refused as refused:
             refused.steps.append(name)
             raise
-        except KeyError:  # an attribute that was deleted from the instance
+        except AttributeError:
             raise Refused(f"the instance has no {name}") from None
         return item
 
@@ -137,34 +142,35 @@ class Record:
     # ── from the wire ────────────────────────────────────────────────────────────────────────────
 
     def read_many(self, items: list[wire.Item]) -> list[Any]:
-        """Instances of a page, a column at a time: most of it runs without a step of Python's."""
-        if not self._is_filled or self._others or self.rest is not None or len(items) < 2:
-            return [self.read(item) for item in items]
-        try:
-            columns = [list(map(read, map(itemgetter(attribute), items))) for _, attribute, read in self._needed]
-        except WRONG:
-            return [self.read(item) for item in items]  # it says which
-        names = [name for name, _, _ in self._needed]
-        return [self._filled(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
+        """The instances of a page. Raises InvalidItem."""
+        if self._read_plain is not None:
+            try:
+                return self._read_plain(items)
+            except WRONG:
+                pass  # what follows says which
+        return [self._read(item) for item in items]
 
     def read(self, item: wire.Item) -> Any:
         """The instance of an item. Raises InvalidItem."""
+        return self.read_many([item])[0]
+
+    def _read(self, item: wire.Item) -> Any:
+        values: dict[str, Any] = {}
         try:
-            values = {name: read(item[attribute]) for name, attribute, read in self._needed}
-            for name, attribute, read, default in self._others:
-                found = item.get(attribute)
-                values[name] = default() if found is None else read(found)
+            for one in self.fields:
+                found = item.get(one.attribute)
+                if found is None and one.default is not None:
+                    values[one.name] = one.default()
+                else:
+                    values[one.name] = one.converter.read(item[one.attribute])
         except WRONG as error:
             raise self._invalid(item, error) from None
         if self.rest is not None:
             values[self.rest.name] = self._unknown(item)
-        if self._is_filled:
-            return self._filled(values)
-        return self._made(values, item)
-
-    def _filled(self, values: dict[str, Any]) -> Any:
+        if not self._is_filled:
+            return self._made(values, item)
         made: Any = object.__new__(self.kind)
-        made.__dict__ = values
+        made.__dict__.update(values)
         return made
 
     def _made(self, values: dict[str, Any], item: wire.Item) -> Any:

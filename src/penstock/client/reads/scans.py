@@ -13,13 +13,14 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 from penstock.client.items.values import Item
 from penstock.client.reads.pages import Cursor, Page
 from penstock.wire.limits import SCAN_SEGMENTS
 
 Execute = Callable[[str, dict[str, Any]], dict[str, Any]]
+T = TypeVar("T")
 
 
 class _Channel:
@@ -80,11 +81,15 @@ class _Channel:
             self._changed.notify_all()
 
 
-def _work(channel: _Channel, requests: dict[int, tuple[str, dict[str, Any]]], execute: Execute) -> None:
+Start = tuple[Cursor, dict[str, Any]]
+"""Of a segment: how it is read, and its first request. The cursor itself is the reader's, who moves it."""
+
+
+def _work(channel: _Channel, starts: dict[int, Start], execute: Execute) -> None:
     while (segment := channel.next_segment()) is not None:
-        operation, request = requests[segment]
+        cursor, request = starts[segment]
         try:
-            if not _read_segment(channel, segment, operation, request, execute):
+            if not _read_segment(channel, segment, cursor, request, execute):
                 return
         except BaseException as error:  # it is raised again, where the items are read
             channel.fail(error)
@@ -92,10 +97,10 @@ def _work(channel: _Channel, requests: dict[int, tuple[str, dict[str, Any]]], ex
         channel.finish()
 
 
-def _read_segment(channel: _Channel, segment: int, operation: str, request: dict[str, Any], execute: Execute) -> bool:
+def _read_segment(channel: _Channel, segment: int, cursor: Cursor, request: dict[str, Any], execute: Execute) -> bool:
     """Reads a segment to its end; False if it was told to stop."""
     while True:
-        page = Page.of(execute(operation, request))
+        page = Page.of(execute(cursor.operation, request), cursor.decode)
         if not channel.put(segment, page):
             return False
         if page.following is None:
@@ -114,7 +119,7 @@ class SegmentState:
             raise ValueError(f"workers is at least 1, not {workers}")
         self._cursors = cursors
         self._current: Cursor | None = None
-        self._rest: Iterator[Item] = iter(())
+        self._rest: Iterator[Any] = iter(())
         self._segments = segments
         self._workers = min(workers, len(cursors))
 
@@ -145,7 +150,7 @@ class SegmentState:
         return sum(cursor.requests for cursor in self._cursors.values())
 
 
-class ParallelScan(SegmentState, Iterator[Item]):
+class SegmentedItems(SegmentState, Iterator[T], Generic[T]):
     """Every item of a table, in no order, read by threads."""
 
     def __init__(self, cursors: dict[int, Cursor], segments: int, workers: int, execute: Execute) -> None:
@@ -155,10 +160,11 @@ class ParallelScan(SegmentState, Iterator[Item]):
         self._started = False
         self._forgotten = weakref.finalize(self, self._channel.stop)
 
-    def __next__(self) -> Item:
+    def __next__(self) -> T:
         while True:
             for item in self._rest:
-                return item
+                found: T = item
+                return found
             self._next_page()
 
     def _next_page(self) -> None:
@@ -171,13 +177,13 @@ class ParallelScan(SegmentState, Iterator[Item]):
 
     def _start(self) -> None:
         self._started = True
-        requests = {segment: (cursor.operation, cursor.request()) for segment, cursor in self._cursors.items()}
+        starts = {segment: (cursor, cursor.request()) for segment, cursor in self._cursors.items()}
         for number in range(self._workers):
             # Daemons: a program that leaves its scan half read may end. The caller's context (a meter's label, a
             # trace's span) goes with them.
             threading.Thread(
                 target=copy_context().run,
-                args=(_work, self._channel, requests, self._execute),
+                args=(_work, self._channel, starts, self._execute),
                 name=f"penstock-scan-{number}",
                 daemon=True,
             ).start()
@@ -187,8 +193,12 @@ class ParallelScan(SegmentState, Iterator[Item]):
         self._channel.stop()
         self._started, self._rest = True, iter(())
 
-    def __enter__(self) -> ParallelScan:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class ParallelScan(SegmentedItems[Item]):
+    """Every item of a table as a dict, in no order, read by threads."""

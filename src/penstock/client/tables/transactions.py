@@ -7,31 +7,62 @@
    request. A refusal of the user's actions is the user's error. A refusal of a participant's is for the participant: it
    decides on other actions, and the transaction is sent again, with a new token.
 4. If a participant finds its own write in the database, all of the transaction has happened: an answer was lost.
+5. The actions of typed items check and count versions, as single writes do. When the transaction has happened their
+   instances have the new ones; a version that another program has changed is a TransactionConflict.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 from uuid import uuid4
 
 from penstock.client.items.expressions import Attribute, Where
-from penstock.client.items.failures import TransactionFailed
+from penstock.client.items.failures import (
+    ConditionFailed,
+    TransactionConflict,
+    TransactionFailed,
+    VersionConflict,
+)
 from penstock.client.items.keys import Key
-from penstock.client.items.values import Item
+from penstock.client.items.values import Item, decode_item
 from penstock.client.tables.requests import Call, Names, Values, item_of
 from penstock.client.wrappers.retries import PASSING_REASONS
-from penstock.errors import PenstockError, TransactionCanceledException
+from penstock.errors import ConditionalCheckFailedException, PenstockError, TransactionCanceledException
 from penstock.optimistic import Contention
+from penstock.wire import values as wire
 from penstock.wire.limits import IDEMPOTENCY_TOKEN_CHARACTERS, TRANSACTION_ACTIONS, TRANSACTION_BYTES
 from penstock.wire.values import item_size
 
 if TYPE_CHECKING:
     from penstock.client.database import Database
+    from penstock.client.models.attributes import Change
+    from penstock.client.models.item_requests import ItemActions
     from penstock.client.tables.table import TableActions
 
+M = TypeVar("M")
+R = TypeVar("R", covariant=True)
+T = TypeVar("T")
 Kind = Literal["Put", "Update", "Delete", "ConditionCheck", "Get"]
+Reasons = Sequence[Mapping[str, Any]]
+
+
+class VersionedWrite(Protocol):
+    """A write of a typed item (5)."""
+
+    def finish(self) -> None:
+        """The write has happened: the instance has its new version. A second call changes nothing."""
+        ...
+
+    def conflict(self, failed: ConditionFailed) -> VersionConflict | None:
+        """The conflict that a failed condition is; None if the version was the expected one."""
+        ...
+
+    @property
+    def key(self) -> wire.Item:
+        """The key of the item."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +71,7 @@ class Action:
 
     kind: Kind
     request: dict[str, Any]
+    write: VersionedWrite | None = None
 
     def __str__(self) -> str:
         return f"{self.kind} {self.request['TableName']}"
@@ -50,8 +82,36 @@ class Action:
         brought = self.request["Item"] if "Item" in self.request else self.request["Key"]
         return item_size(brought) + item_size(self.request.get("ExpressionAttributeValues") or {})
 
+    def read(self, answer: dict[str, Any]) -> Item | None:
+        """What an answer to a Get holds."""
+        return item_of(answer)
 
-def write_call(actions: Iterable[Action], token: str | None) -> Call[None]:
+
+@dataclass(frozen=True, slots=True)
+class TypedGet(Generic[R]):
+    """A Get whose item becomes an instance."""
+
+    request: dict[str, Any]
+    decode: Callable[[wire.Item], R]
+    kind: Literal["Get"] = "Get"
+
+    def __str__(self) -> str:
+        return f"Get {self.request['TableName']}"
+
+    def read(self, answer: dict[str, Any]) -> R | None:
+        """What an answer holds."""
+        found = answer.get("Item")
+        return None if found is None else self.decode(found)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionCall(Call[T]):
+    """A transaction as one call, with the actions that it is made of."""
+
+    actions: tuple[Action | TypedGet[Any], ...] = ()
+
+
+def write_call(actions: Iterable[Action], token: str | None) -> TransactionCall[None]:
     """A TransactWriteItems with its token."""
     parts = _check_actions(actions, "write")
     if token is not None and not 1 <= len(token) <= IDEMPOTENCY_TOKEN_CHARACTERS:
@@ -60,16 +120,31 @@ def write_call(actions: Iterable[Action], token: str | None) -> Call[None]:
         "TransactItems": [{action.kind: action.request} for action in parts],
         "ClientRequestToken": token or new_token(),
     }
-    return Call("TransactWriteItems", request, lambda answer: None)
+    return TransactionCall("TransactWriteItems", request, lambda answer: finish_writes(parts), actions=tuple(parts))
 
 
-def get_call(actions: Iterable[Action]) -> Call[list[Item | None]]:
+def finish_writes(actions: Iterable[Action]) -> None:
+    """The transaction has happened (5)."""
+    for action in actions:
+        if action.write is not None:
+            action.write.finish()
+
+
+def get_call(actions: Iterable[Action | TypedGet[Any]]) -> TransactionCall[list[Any]]:
     """A TransactGetItems: the items in the order of the actions."""
-    request = {"TransactItems": [{"Get": action.request} for action in _check_actions(actions, "get")]}
-    return Call("TransactGetItems", request, lambda answer: [item_of(each) for each in answer["Responses"]])
+    parts = _check_actions(actions, "get")
+    request = {"TransactItems": [{"Get": action.request} for action in parts]}
+
+    def read(answer: dict[str, Any]) -> list[Any]:
+        return [action.read(each) for action, each in zip(parts, answer["Responses"], strict=True)]
+
+    return TransactionCall("TransactGetItems", request, read, actions=tuple(parts))
 
 
-def _check_actions(actions: Iterable[Action], purpose: Literal["write", "get"]) -> list[Action]:
+A = TypeVar("A", bound=Action | TypedGet[Any])
+
+
+def _check_actions(actions: Iterable[A], purpose: Literal["write", "get"]) -> list[A]:
     parts = list(actions)
     for action in parts:
         if (action.kind == "Get") != (purpose == "get"):
@@ -86,12 +161,22 @@ def new_token() -> str:
     return uuid4().hex
 
 
-def failure(error: TransactionCanceledException, call: Call[Any]) -> TransactionFailed:
-    """The error with the actions' names and Python's values."""
-    parts: Sequence[dict[str, dict[str, Any]]] = call.request["TransactItems"]
-    return TransactionFailed.of(
-        error, [f"{kind} {request['TableName']}" for part in parts for kind, request in part.items()]
-    )
+def failure(error: TransactionCanceledException, call: TransactionCall[Any]) -> TransactionFailed:
+    """The error with the actions' names and Python's values; a TransactionConflict if a version was another."""
+    failed = TransactionFailed.of(error, [str(action) for action in call.actions])
+    reasons: Reasons = failed.fields.get("CancellationReasons") or ()
+    conflicts = [
+        found for action, reason in zip(call.actions, reasons, strict=False) if (found := _conflict(action, reason))
+    ]
+    return TransactionConflict.between_all(failed, conflicts) if conflicts else failed
+
+
+def _conflict(action: Action | TypedGet[Any], reason: Mapping[str, Any]) -> VersionConflict | None:
+    if not isinstance(action, Action) or action.write is None or reason.get("Code") != "ConditionalCheckFailed":
+        return None
+    error = ConditionalCheckFailedException(reason.get("Message", ""))
+    error.fields = {"Item": reason["Item"]} if reason.get("Item") else {}
+    return action.write.conflict(ConditionFailed.of(error, action.request["TableName"], decode_item(action.write.key)))
 
 
 class Actions:
@@ -104,6 +189,9 @@ class Actions:
     def __len__(self) -> int:
         return len(self.actions)
 
+    @overload
+    def put(self, table: ItemActions[M], item: M, *, if_: Where = None) -> None: ...
+    @overload
     def put(
         self,
         table: TableActions,
@@ -112,10 +200,24 @@ class Actions:
         if_: Where = None,
         names: Names = None,
         values: Values = None,
-    ) -> None:
+    ) -> None: ...
+    def put(self, table: Any, item: Any, **options: Any) -> None:
         """Writes an item, in place of one with its key; the transaction happens only if that one meets `if_`."""
-        self.actions.append(table.put_action(item, if_=if_, names=names, values=values))
+        self.actions.append(table.put_action(item, **options))
 
+    @overload
+    def update(
+        self,
+        table: ItemActions[Any],
+        key: Any,
+        *changes: Change[Any],
+        set: Mapping[Any, Any] | None = None,
+        remove: Iterable[Attribute] | None = None,
+        add: Mapping[Any, Any] | None = None,
+        delete: Mapping[Any, Any] | None = None,
+        if_: Where = None,
+    ) -> None: ...
+    @overload
     def update(
         self,
         table: TableActions,
@@ -129,38 +231,36 @@ class Actions:
         if_: Where = None,
         names: Names = None,
         values: Values = None,
-    ) -> None:
+    ) -> None: ...
+    def update(self, table: Any, key: Any, *changes: Any, **options: Any) -> None:
         """Changes an item, or makes it; the transaction happens only if it meets `if_`."""
-        self.actions.append(
-            table.update_action(
-                key,
-                set=set,
-                remove=remove,
-                add=add,
-                delete=delete,
-                expression=expression,
-                if_=if_,
-                names=names,
-                values=values,
-            )
-        )
+        self.actions.append(table.update_action(key, *changes, **options))
 
+    @overload
+    def delete(self, table: ItemActions[Any], key: Any, *, if_: Where = None) -> None: ...
+    @overload
     def delete(
         self, table: TableActions, key: Key, *, if_: Where = None, names: Names = None, values: Values = None
-    ) -> None:
+    ) -> None: ...
+    def delete(self, table: Any, key: Any, **options: Any) -> None:
         """Deletes an item, if it is there; the transaction happens only if it meets `if_`."""
-        self.actions.append(table.delete_action(key, if_=if_, names=names, values=values))
+        self.actions.append(table.delete_action(key, **options))
 
-    def check(self, table: TableActions, key: Key, *, if_: Where, names: Names = None, values: Values = None) -> None:
-        """The transaction happens only if this item meets `if_`."""
-        self.actions.append(table.check_action(key, if_=if_, names=names, values=values))
+    @overload
+    def check(self, table: ItemActions[Any], key: Any, *, if_: Where = None) -> None: ...
+    @overload
+    def check(
+        self, table: TableActions, key: Key, *, if_: Where, names: Names = None, values: Values = None
+    ) -> None: ...
+    def check(self, table: Any, key: Any, **options: Any) -> None:
+        """The transaction happens only if this item meets `if_`; of an instance, only if its version is unchanged."""
+        self.actions.append(table.check_action(key, **options))
 
 
 # ── jobs in a transaction ────────────────────────────────────────────────────────────────────────
 
 P = ParamSpec("P")
 J = TypeVar("J", covariant=True)
-Reasons = Sequence[Mapping[str, Any]]
 
 _MOST_ATTEMPTS: Final = 20
 """Each of them is repeated by the connection's own retries, if others write the same items."""
@@ -289,6 +389,7 @@ class Transaction(Actions):
         while not self._is_sent(token):
             contention.wait()
             token = new_token()  # another request
+        finish_writes(self.actions)  # if an answer was lost, nobody has yet (4)
         for participant in self._participants:
             participant.finish()
 

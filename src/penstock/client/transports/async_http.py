@@ -24,7 +24,7 @@ from penstock.client.transports.endpoints import Endpoint
 from penstock.client.transports.http import RemoteState
 from penstock.client.transports.messages import Lane, Malformed, Response, new_reader, renewed
 from penstock.client.transports.network import Route
-from penstock.errors import StorageError
+from penstock.errors import DatabaseClosed
 
 _BUFFER_BYTES = 64 * 1024
 _SENDS = 3  # of one request: twice on connections that turned out to be broken, then on a new one
@@ -383,7 +383,7 @@ class AsyncThreadedTransport:
 
     async def execute(self, operation: str, request: Request) -> Answer:
         if self._closed:
-            raise StorageError(f"{self.name}: the database has been closed; open it again with connect_async().")
+            raise DatabaseClosed(f"{self.name}: the database has been closed; open it again with connect_async().")
         return await asyncio.get_running_loop().run_in_executor(self._threads, self.inner.execute, operation, request)
 
     async def close(self) -> None:

@@ -47,6 +47,9 @@ class Capabilities:
     tells_changes: bool = False
     """What others commit can be waited for (`Database.changes`), as far as can be known without asking."""
 
+    tells_settings: bool = True
+    """What a table was given is in its description. An emulator may take a setting and forget it."""
+
     @property
     def wrapped(self) -> Capabilities:
         """What is left behind a wrapper, which has to see each call by itself."""

@@ -31,7 +31,7 @@ class BotoTransport:
     def __init__(self, endpoint: Endpoint, *, limits: Limits = DEFAULT_LIMITS) -> None:
         self.name = endpoint.name
         self.endpoint = endpoint
-        self.capabilities = Capabilities(local_order=not endpoint.is_amazons)
+        self.capabilities = Capabilities(local_order=not endpoint.is_amazons, tells_settings=endpoint.is_amazons)
         self._limits = limits
         self._messages = Messages(endpoint)
         self._call = _Call()

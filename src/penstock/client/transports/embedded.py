@@ -10,7 +10,7 @@ import orjson
 from penstock.client.transports.base import Answer, Capabilities, Changes, Request
 from penstock.engine.engine import Engine, Pending
 from penstock.engine.settings import DEFAULT_SCOPE, Scope
-from penstock.errors import PenstockError, StorageError
+from penstock.errors import DatabaseClosed, PenstockError
 
 if TYPE_CHECKING:
     from penstock.engine.items.bulk_rows import Loading
@@ -37,13 +37,13 @@ class EmbeddedTransport:
 
     def execute(self, operation: str, request: Request) -> Answer:
         if self._closed:
-            raise StorageError(f"{self.name}: the database has been closed; open it again with connect().")
+            raise DatabaseClosed(f"{self.name}: the database has been closed; open it again with connect().")
         return self.engine.execute(operation, request, self.scope)
 
     def execute_together(self, calls: Sequence[tuple[str, Request]]) -> list[Answer | PenstockError]:
         """Several calls with one commit; the error of one is in its place, and concerns no other."""
         if self._closed:
-            raise StorageError(f"{self.name}: the database has been closed; open it again with connect().")
+            raise DatabaseClosed(f"{self.name}: the database has been closed; open it again with connect().")
         answers = self.engine.answer_many([Pending(operation, request, self.scope) for operation, request in calls])
         return [orjson.loads(answer) if isinstance(answer, bytes) else answer for answer in answers]
 

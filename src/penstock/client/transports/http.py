@@ -269,7 +269,8 @@ class RemoteState(Generic[P]):
     ) -> None:
         self.name = endpoint.name
         self.endpoint = endpoint
-        self.capabilities = Capabilities(local_order=not endpoint.is_amazons, tells_changes=not endpoint.is_amazons)
+        is_other = not endpoint.is_amazons
+        self.capabilities = Capabilities(local_order=is_other, tells_changes=is_other, tells_settings=not is_other)
         self._credentials = credentials or credentials_for(endpoint)
         self._messages = Messages(endpoint, now)
         items, streams = self._messages.items, self._messages.streams

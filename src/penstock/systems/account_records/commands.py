@@ -27,6 +27,7 @@ from penstock.cli.kit.options import (
     json_option,
     parse_pairs,
     place_options,
+    refuse_host,
     resumable,
     yes_option,
 )
@@ -60,6 +61,7 @@ _db_option = click.option(
     "--db",
     "target",
     metavar="TARGET",
+    callback=refuse_host,
     help=f"The database: {TARGETS}. Also DYNAMODB_ENDPOINT, then PENSTOCK_DB.  [http://localhost:8000]",
     shell_complete=complete_targets,
 )

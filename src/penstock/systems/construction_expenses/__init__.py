@@ -7,6 +7,7 @@ money.py             amounts in minor units
 webhooks/            Paddle's webhooks, from the request to the books
 expenses/            expenses, from a CSV file to their totals
 
+place.py             which tables a command means, and how it shows a page of items
 commands.py          `penstock construction`, with expenses/commands.py and table_commands.py
 sample.py, demo.py   sample companies, and a small showing
 """

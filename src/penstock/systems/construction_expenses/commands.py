@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -14,30 +14,26 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 import orjson
 
-from penstock.cli.kit.databases import Absent, open_database
-from penstock.cli.kit.exit_codes import NOT_FOUND, WORK_FAILED, CommandFailed
+from penstock.cli.kit.exit_codes import NOT_FOUND, WORK_FAILED
 from penstock.cli.kit.groups import Group, group
 from penstock.cli.kit.options import (
-    check_name_part,
     confirm,
-    db_option,
     dry_run_option,
     json_option,
     limit_option,
     listen_options,
-    place_options,
     resumable,
     token_option,
     yes_option,
 )
 from penstock.cli.kit.output import ProgressLine, log_warnings, plain, print_json
 from penstock.client.items.values import Item
-from penstock.client.reads.pages import Items
-from penstock.errors import PenstockError, ResourceNotFoundException
+from penstock.errors import PenstockError
 from penstock.server.auth.authorization import is_loopback
 from penstock.server.server import listen
 from penstock.systems.construction_expenses import sample
-from penstock.systems.construction_expenses.books import Books, NotThere, naming_of
+from penstock.systems.construction_expenses.books import Books
+from penstock.systems.construction_expenses.place import Place, show_page, with_place
 from penstock.systems.construction_expenses.tables import tables
 from penstock.systems.construction_expenses.webhooks.intake import Handler, Intake, Receipt
 from penstock.systems.construction_expenses.webhooks.paddle import handle
@@ -58,46 +54,11 @@ if TYPE_CHECKING:  # most commands need no jobs
 
 DEFAULT_PORT = 8081
 
-env_option = click.option(
-    "--env", envvar="ENVIRONMENT", metavar="NAME", callback=check_name_part,
-    help="The environment, part of the tables' names. [ENVIRONMENT, else production]",
-)  # fmt: skip
-prefix_option = click.option(
-    "--prefix", envvar="TABLE_PREFIX", metavar="TEXT", callback=check_name_part,
-    help="What the tables' names begin with. [TABLE_PREFIX, else construction-expenses]",
-)  # fmt: skip
 handler_option = click.option(
     "--handler",
     metavar="MODULE:FUNCTION",
     help="What handles a webhook: (webhook, books) -> actions to write. [Paddle's events]",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Which tables are meant: --db, --env and --prefix."""
-
-    target: str
-    env: str | None
-    prefix: str | None
-
-    @contextmanager
-    def books(self, absent: Absent = "refused") -> Iterator[Books]:
-        """The books; what is not there ends with its own exit code."""
-        naming = naming_of(os.environ, prefix=self.prefix, environment=self.env)
-        with open_database(self.target, absent) as db:
-            try:
-                yield Books(db, naming)
-            except NotThere as error:
-                raise CommandFailed(NOT_FOUND, str(error)) from error
-            except ResourceNotFoundException as error:
-                raise PenstockError(
-                    f"{self.target} has not all tables of {naming.start}…: `penstock construction tables apply` makes "
-                    "them, and --env and --prefix say which are meant."
-                ) from error
-
-
-with_place = place_options(Place, db_option(), env_option, prefix_option)
 
 
 def intake_of(books: Books, handler: str | None, **settings: Any) -> Intake:
@@ -115,20 +76,6 @@ def _load_handler(given: str) -> Handler:
 
 
 # ── showing ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def show_page(items: Items, line: Callable[[Item], str], as_json: bool) -> None:
-    """A page of items: one on each line, and how to read on."""
-    found = list(items)
-    if as_json:
-        print_json({"items": [plain(item) for item in found], "token": items.token})
-        return
-    for item in found:
-        click.echo(line(item))
-    if not found:
-        click.echo("Nothing.")
-    if items.token is not None:
-        click.echo(f"More: --token '{items.token}'", err=True)
 
 
 def receipt_line(receipt: Receipt) -> str:

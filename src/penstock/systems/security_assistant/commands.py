@@ -29,6 +29,7 @@ from penstock.cli.kit.options import (
     json_option,
     listen_options,
     place_options,
+    refuse_host,
     yes_option,
 )
 from penstock.cli.kit.output import log_warnings, one_line, print_json, print_result
@@ -120,7 +121,11 @@ with_place = place_options(
     Place,
     click.option("--folder", metavar="DIR", help="Jobs in DIR/jobs.json, files in DIR. Also LOCAL_OUTPUT_DIR."),
     click.option(
-        "--db", metavar="TARGET", help=f"Jobs in tables of this database: {TARGETS}.", shell_complete=complete_targets
+        "--db",
+        metavar="TARGET",
+        callback=refuse_host,
+        help=f"Jobs in tables of this database: {TARGETS}.",
+        shell_complete=complete_targets,
     ),
     click.option("--files", metavar="PLACE", help="With --db: where files are; a folder, or s3://bucket/prefix."),
     click.option("--table", metavar="NAME", help="With --db: the jobs' table. Also DYNAMODB_TABLE."),

@@ -9,7 +9,11 @@ Several conversations run side by side in one thread.
    again. So the next run finishes one that was cut off, whoever began it.
 4. One change at a time: DynamoDB makes or deletes one index of a table at once.
 5. Whatever happens is in the changer afterwards: what is done, what was being done, and why it failed.
-6. Ctrl-C, wherever it arrives, leaves at once: nothing is waited for but the calls in flight.
+6. What this run has not begun itself, and what DynamoDB refuses for now, is told while it is waited for (`Waiting`);
+   or not waited for at all, where the pace says so.
+7. Ctrl-C, wherever it arrives, leaves at once: nothing is waited for but the calls in flight.
+
+It is one file, and long, because the conversation, its waiting and its calls are read together.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from penstock.errors import (
     DynamoDBError,
     LimitExceededException,
     PenstockError,
+    PolicyNotFoundException,
     ResourceInUseException,
     ResourceNotFoundException,
     TableNotFoundException,
@@ -39,6 +44,7 @@ from penstock.errors import (
 from penstock.retry import Backoff
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.resource_policy import same_policy
 from penstock.tables.plan.changes import (
     AddIndex,
     Change,
@@ -47,6 +53,7 @@ from penstock.tables.plan.changes import (
     CreateTable,
     DeleteTable,
     DropIndex,
+    RemoveResourcePolicy,
     RemoveTags,
     ReplaceTable,
     SetDeletionProtection,
@@ -54,6 +61,7 @@ from penstock.tables.plan.changes import (
     SetIndexWarm,
     SetMaximum,
     SetPitr,
+    SetResourcePolicy,
     SetSse,
     SetStream,
     SetTableClass,
@@ -69,6 +77,7 @@ from penstock.tables.plan.changes import (
 from penstock.tables.plan.failures import (
     Failure,
     IndexVanished,
+    NotWaited,
     RefusedChange,
     StrangeAnswer,
     WaitedTooLong,
@@ -120,6 +129,8 @@ class Pace:
     chance: Callable[[], float] = random.random
     max_wait_seconds: float = MAX_WAIT_SECONDS
     side_by_side: int = SIDE_BY_SIDE
+    waits_for_others: bool = True
+    """Whether a run waits for what it has not begun itself; for its own changes it always does."""
 
 
 def poll_seconds(attempt: int) -> float:
@@ -274,6 +285,9 @@ THROTTLED_BACKOFF = Backoff(base_seconds=2.0, cap_seconds=30.0)
 UNSEEN_SECONDS = 60.0
 """How long a table that was just made may still be unknown, and a tag unseen: both are eventually consistent."""
 
+SETTLE_SECONDS = 10.0
+"""How long a table may still look busy with a change of ours that is done: descriptions are eventually consistent."""
+
 _WAITABLE = frozenset({"ACTIVE", "CREATING", "UPDATING"})
 
 
@@ -290,6 +304,21 @@ class Progress:
     percent: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What is waited for that this run has not begun itself, told before every look (6)."""
+
+    table: str
+    change: str
+    reason: str
+    waited_seconds: float
+    """Since this reason was met first."""
+    pause_seconds: float
+    """Until the next look."""
+    left_seconds: float
+    """Then the run gives up."""
+
+
 class TablePoller:
     """What every conversation about a table can do; whoever does something with the table says what in `doing`."""
 
@@ -300,20 +329,30 @@ class TablePoller:
         self._operation = ""
         self._state = ""
         self._started_at = pace.clock.now()
+        self._has_changed = False
+        self._reason, self._reason_since = "", 0.0
 
     # ── waiting ──────────────────────────────────────────────────────────────────────────────────
 
-    def _wait_until_active(self, *, adding: AddIndex | None = None, unseen_ok: bool = False) -> Steps[Json]:
-        """Waits until the table and its indexes are ACTIVE; gives its description."""
-        return (yield from self._wait_until(is_active, adding=adding, unseen_ok=unseen_ok))
+    def _wait_until_active(
+        self, *, adding: AddIndex | None = None, unseen_ok: bool = False, others: bool = False
+    ) -> Steps[Json]:
+        """Waits until the table and its indexes are ACTIVE; gives its description. `others`: as in `_wait_until`."""
+        return (yield from self._wait_until(is_active, adding=adding, unseen_ok=unseen_ok, others=others))
 
     def _wait_until_table_active(self) -> Steps[Json]:
         """Waits until the table is ACTIVE, whatever its indexes are."""
-        return (yield from self._wait_until(lambda description: status_of(description) == "ACTIVE"))
+        return (yield from self._wait_until(lambda description: status_of(description) == "ACTIVE", others=True))
 
     def _wait_until(
-        self, enough: Callable[[Json], bool], *, adding: AddIndex | None = None, unseen_ok: bool = False
+        self,
+        enough: Callable[[Json], bool],
+        *,
+        adding: AddIndex | None = None,
+        unseen_ok: bool = False,
+        others: bool = False,
     ) -> Steps[Json]:
+        """`others`: what keeps the table busy was not begun by this run."""
         began_at = self._pace.clock.now()
         for attempt in count():
             description = yield from self._describe()
@@ -325,17 +364,41 @@ class TablePoller:
             else:
                 _refuse_final_state(description)
                 yield self._progress_of(description, began_at, adding)
+                if others:
+                    yield from self._wait_for_others(f"it is {self._state}", attempt)
+                    continue
             yield from self._pause(attempt)
         raise AssertionError("count() ended")
 
-    def _wait_until_deleted(self) -> Steps[None]:
-        """Waits until the table is really gone."""
+    def _wait_until_deleted(self, *, others: bool = False) -> Steps[None]:
+        """Waits until the table is really gone. `others`: this run does not delete it."""
         for attempt in count():
             description = yield from self._describe()
             if description is None:
                 return
             yield self._progress(status_of(description))
-            yield from self._pause(attempt)
+            yield from self._wait_for_others("it is DELETING", attempt) if others else self._pause(attempt)
+
+    def _wait_for_others(self, reason: str, attempt: int, seconds: float | None = None) -> Steps[None]:
+        """A pause for what this run has not begun itself: told, or refused (6)."""
+        self._note_reason(reason)
+        waited = self._pace.clock.now() - self._reason_since
+        if not self._pace.waits_for_others and waited >= (SETTLE_SECONDS if self._has_changed else 0.0):
+            raise NotWaited(reason)
+        yield from self._pause_for(reason, attempt, seconds)
+
+    def _pause_for(self, reason: str, attempt: int, seconds: float | None = None) -> Steps[None]:
+        """A pause that is told, with its reason."""
+        self._note_reason(reason)
+        now = self._pace.clock.now()
+        left = max(0.0, self._pace.max_wait_seconds - (now - self._started_at))
+        pause = min(left, poll_seconds(attempt) if seconds is None else seconds)
+        yield Waiting(self.name, self.doing, reason, now - self._reason_since, pause, left)
+        yield from self._pause(attempt, seconds)
+
+    def _note_reason(self, reason: str) -> None:
+        if reason != self._reason:
+            self._reason, self._reason_since = reason, self._pace.clock.now()
 
     def _pause(self, attempt: int, seconds: float | None = None) -> Steps[None]:
         waited = self._pace.clock.now() - self._started_at
@@ -364,16 +427,21 @@ class TablePoller:
             except except_for:
                 raise
             except DynamoDBError as error:
-                if not error.retryable or attempt == THROTTLED_ATTEMPTS:
+                if not error.retryable or attempt == THROTTLED_ATTEMPTS or self._is_refusal_by_others(error):
                     raise
-            yield from self._back_off(attempt)
+                refused = error
+            yield from self._back_off(attempt, refused)
         raise AssertionError("count() ended")
 
-    def _back_off(self, attempt: int) -> Steps[None]:
-        """After the attempt of this number, counted from 1, was throttled."""
+    def _is_refusal_by_others(self, error: DynamoDBError) -> bool:
+        """A limit that other changes of the account fill, where this run waits for nobody."""
+        return isinstance(error, LimitExceededException) and not self._pace.waits_for_others
+
+    def _back_off(self, attempt: int, error: DynamoDBError) -> Steps[None]:
+        """After the attempt of this number, counted from 1, was refused for now."""
         yield self._progress("throttled")
         bound = THROTTLED_BACKOFF.bound(attempt)
-        yield from self._pause(attempt, bound * (0.5 + self._pace.chance() / 2))
+        yield from self._pause_for(error_text(error), attempt, bound * (0.5 + self._pace.chance() / 2))
 
     # ── telling ──────────────────────────────────────────────────────────────────────────────────
 
@@ -395,6 +463,10 @@ class TablePoller:
             backfilling=bool(index.get("Backfilling")),
             percent=percent_of(description, index, elapsed, adding) if making else None,
         )
+
+
+def error_text(error: DynamoDBError) -> str:
+    return f"{error.code}: {error.message.rstrip('.')}" if error.message else error.code
 
 
 def _refuse_final_state(description: Json) -> None:
@@ -470,12 +542,17 @@ class TableChanger(TablePoller):
                 yield AlreadyMade(self.name, self.doing)
             else:
                 self.done.append(change)
+                self._has_changed = True
                 yield Finished(self.name, self.doing)
         if not self.survey.plan.changes:
             self.doing = "waiting for what is under way"
             live = self.survey.live
-            leaving = live is not None and live.facts.status == "DELETING"
-            yield from self._wait_until_deleted() if leaving else self._wait_until_active()
+            if not self._pace.waits_for_others:
+                self.notes.append("what is under way there was not waited for")
+            elif live is not None and live.facts.status == "DELETING":
+                yield from self._wait_until_deleted(others=True)
+            else:
+                yield from self._wait_until_active(others=True)
         self.doing = ""
 
     def _make(self, change: Change) -> Steps[None]:
@@ -492,6 +569,10 @@ class TableChanger(TablePoller):
                 yield from self._set_pitr(self._request(change))
             case SetTags() | RemoveTags():
                 yield from self._set_tags(change)
+            case SetResourcePolicy(policy):
+                yield from self._set_policy(policy)
+            case RemoveResourcePolicy():
+                yield from self._set_policy("")
             case _:
                 yield from self._update(change)
 
@@ -506,7 +587,7 @@ class TableChanger(TablePoller):
             except ResourceInUseException as error:
                 description = yield from self._describe()
                 if description is not None and status_of(description) == "DELETING":
-                    yield from self._wait_until_deleted()
+                    yield from self._wait_until_deleted(others=True)
                     continue
                 if not error.maybe_ours:
                     self._made_by_another = True
@@ -514,6 +595,7 @@ class TableChanger(TablePoller):
                     return
                 break
         yield from self._wait_until_active(unseen_ok=True)
+        self._has_changed = True
         doing = self.doing
         for request in rest:
             if request.operation == "UpdateTimeToLive":
@@ -522,6 +604,9 @@ class TableChanger(TablePoller):
             else:
                 self.doing = "+ point-in-time recovery"
                 yield from self._set_pitr(request)
+        if table.resource_policy:  # CreateTable has set it already; some endpoints leave it out
+            self.doing = "+ resource policy"
+            yield from self._set_policy(table.resource_policy)
         self.doing = doing
 
     def _delete(self, change: DeleteTable) -> Steps[None]:
@@ -533,19 +618,19 @@ class TableChanger(TablePoller):
             except ResourceNotFoundException as error:
                 self._made_by_another = not error.maybe_ours
                 return
-            except ResourceInUseException:
+            except ResourceInUseException as error:
                 description = yield from self._describe()
                 if description is None or status_of(description) == "DELETING":
                     break
-                yield from self._wait_until_active()
-                yield from self._pause(0)
+                yield from self._wait_until_active(others=True)
+                yield from self._wait_for_others(error_text(error), 0)
         yield from self._wait_until_deleted()
 
     def _update(self, change: Change) -> Steps[None]:
         """An UpdateTable: one at a time, each waited for before and after."""
         limits = 0
         for attempt in count():
-            description = yield from self._wait_until_active()
+            description = yield from self._wait_until_active(others=True)
             if is_done(change, description):
                 self._made_by_another = attempt == 0  # else it may be ours: an answer that was lost
                 return
@@ -553,15 +638,15 @@ class TableChanger(TablePoller):
             try:
                 yield from self._ask(request, except_for=(LimitExceededException,))
                 break
-            except ResourceInUseException:
+            except ResourceInUseException as error:
                 # Its description is eventually consistent: it was not settled after all.
-                yield from self._pause(attempt)
-            except LimitExceededException:
+                yield from self._wait_for_others(error_text(error), attempt)
+            except LimitExceededException as error:
                 # Somebody else's index, which may take hours and is waited for; or a limit that stays.
                 limits += 1
-                if limits == THROTTLED_ATTEMPTS:
+                if limits == THROTTLED_ATTEMPTS or self._is_refusal_by_others(error):
                     raise
-                yield from self._back_off(limits)
+                yield from self._back_off(limits, error)
         description = yield from self._wait_until_active(adding=change if isinstance(change, AddIndex) else None)
         if isinstance(change, AddIndex) and not is_done(change, description):
             raise IndexVanished(change.index.name)
@@ -579,21 +664,21 @@ class TableChanger(TablePoller):
             if now == attribute and status in ("ENABLED", "ENABLING"):
                 return
             if status in ("ENABLING", "DISABLING"):
-                yield from self._pause(attempt)
+                yield from self._wait_for_others(f"its TTL is {status}", attempt)
                 continue
             try:
                 yield from self._ask(request)
                 return
-            except ResourceInUseException:
-                yield from self._wait_until_active()
-                yield from self._pause(attempt)
-            except ValidationException:
+            except ResourceInUseException as error:
+                yield from self._wait_until_active(others=True)
+                yield from self._wait_for_others(error_text(error), attempt)
+            except ValidationException as error:
                 status, now = yield from self._ttl()
                 if now == attribute and status in ("ENABLED", "ENABLING"):
                     return
                 if not patient:
                     raise
-                yield from self._pause(attempt, TTL_RETRY_SECONDS)
+                yield from self._wait_for_others(error_text(error), attempt, TTL_RETRY_SECONDS)
 
     def _clear_ttl(self, attribute: str, request: Request) -> Steps[None]:
         for attempt in count():
@@ -605,8 +690,8 @@ class TableChanger(TablePoller):
                     yield from self._ask(request)
                     return
                 except ResourceInUseException:
-                    yield from self._wait_until_active()
-            yield from self._pause(attempt)
+                    yield from self._wait_until_active(others=True)
+            yield from self._wait_for_others(f"its TTL is {status}", attempt)
 
     def _ttl(self) -> Steps[tuple[str, str | None]]:
         yield from self._wait_until_table_active()
@@ -624,8 +709,8 @@ class TableChanger(TablePoller):
             except UnknownOperationException:
                 self.notes.append("this endpoint has no point-in-time recovery")
                 return
-            except (ContinuousBackupsUnavailableException, ResourceInUseException, TableNotFoundException):
-                yield from self._pause(attempt)
+            except (ContinuousBackupsUnavailableException, ResourceInUseException, TableNotFoundException) as error:
+                yield from self._pause_for(error_text(error), attempt)
 
     def _set_tags(self, change: SetTags | RemoveTags) -> Steps[None]:
         arn = aws_shapes.facts_of((yield from self._wait_until_table_active())).arn
@@ -634,8 +719,8 @@ class TableChanger(TablePoller):
             try:
                 yield from self._ask(request)
                 break
-            except ResourceInUseException:
-                yield from self._pause(attempt)
+            except ResourceInUseException as error:
+                yield from self._wait_for_others(error_text(error), attempt)
         asked_at = self._pace.clock.now()
         for attempt in count():
             answer = yield from self._ask(Request("ListTagsOfResource", {"ResourceArn": arn}))
@@ -646,6 +731,36 @@ class TableChanger(TablePoller):
                 return
             yield from self._pause(attempt)
 
+    # ── the resource policy ──────────────────────────────────────────────────────────────────────
+
+    def _set_policy(self, policy: str) -> Steps[None]:
+        """'' for none. GetResourcePolicy is eventually consistent: it is asked until it tells the new one."""
+        arn = aws_shapes.facts_of((yield from self._wait_until_table_active())).arn
+        change: Change = SetResourcePolicy(policy) if policy else RemoveResourcePolicy()
+        (request,) = requests_of(change, self.name, arn=arn)
+        try:
+            if same_policy((yield from self._resource_policy(arn)), policy):
+                return
+            yield from self._ask(request)
+        except UnknownOperationException:
+            self.notes.append("this endpoint has no resource policies")
+            return
+        asked_at = self._pace.clock.now()
+        for attempt in count():
+            if same_policy((yield from self._resource_policy(arn)), policy):
+                return
+            if self._pace.clock.now() - asked_at > UNSEEN_SECONDS:
+                self.notes.append("its resource policy is set, but not shown yet")
+                return
+            yield from self._pause(attempt)
+
+    def _resource_policy(self, arn: str) -> Steps[str]:
+        try:
+            answer = yield from self._ask(Request("GetResourcePolicy", {"ResourceArn": arn}))
+        except PolicyNotFoundException:
+            return ""
+        return str(answer.get("Policy") or "")
+
 
 # ── the calls of a change ───────────────────────────────────────────────────────────────────────────
 
@@ -655,7 +770,8 @@ def requests_of(
 ) -> tuple[Request, ...]:
     """The calls that make `change` on the table of this full name.
 
-    `arn` is needed for tags. `tags` are put on a new table beside its own. `ReplaceTable` has none: it is refused.
+    `arn` is needed for tags and the resource policy. `tags` are put on a new table beside its own. `ReplaceTable` has
+    none: it is refused.
     """
     match change:
         case CreateTable(table):
@@ -674,6 +790,10 @@ def requests_of(
             return (Request("TagResource", {"ResourceArn": arn, "Tags": aws_shapes.tag_list(new)}),)
         case RemoveTags(keys):
             return (Request("UntagResource", {"ResourceArn": arn, "TagKeys": list(keys)}),)
+        case SetResourcePolicy(policy):
+            return (Request("PutResourcePolicy", {"ResourceArn": arn, "Policy": policy}),)
+        case RemoveResourcePolicy():
+            return (Request("DeleteResourcePolicy", {"ResourceArn": arn}),)
         case _:
             return (Request("UpdateTable", {"TableName": name, **_update(change)}),)
 

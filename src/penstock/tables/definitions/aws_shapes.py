@@ -21,6 +21,7 @@ from penstock.tables.definitions.definition import (
     Throughput,
 )
 from penstock.tables.definitions.problems import LEAST_WARM
+from penstock.tables.definitions.resource_policy import policy_text
 
 ON_DEMAND_WARM = Throughput(*LEAST_WARM)
 """What a new on-demand table can take at once: a value of the service's, not of a definition."""
@@ -53,6 +54,7 @@ def create_request(table: Table, name: str, tags: Mapping[str, str] | None = Non
     _put(request, "TableClass", table.table_class)
     _put(request, "DeletionProtectionEnabled", table.deletion_protection)
     _put(request, "Tags", tag_list(every_tag))
+    _put(request, "ResourcePolicy", table.resource_policy or None)
     return request
 
 
@@ -162,6 +164,13 @@ class Facts:
     """Indexes that are being deleted."""
     stream_arn: str | None = None
     """The stream that is on."""
+    replicas: tuple[str, ...] = ()
+    """Regions of other tables that it is replicated with."""
+    rescaled: bool = False
+    """Its provisioned capacity was changed since it was made: by autoscaling, or by somebody."""
+
+
+_RESCALED = ("LastIncreaseDateTime", "LastDecreaseDateTime")
 
 
 def facts_of(description: Mapping[str, Any]) -> Facts:
@@ -177,6 +186,8 @@ def facts_of(description: Mapping[str, Any]) -> Facts:
         filling=tuple(one["IndexName"] for one in indexes if one.get("IndexStatus") == "CREATING"),
         leaving=tuple(one["IndexName"] for one in indexes if one.get("IndexStatus") == "DELETING"),
         stream_arn=table.get("LatestStreamArn") if stream_of(table) else None,
+        replicas=tuple(sorted(str(one.get("RegionName", "?")) for one in table.get("Replicas") or ())),
+        rescaled=any((table.get("ProvisionedThroughput") or {}).get(one) for one in _RESCALED),
     )
 
 
@@ -186,11 +197,12 @@ def from_description(
     ttl: Mapping[str, Any] | None = None,
     pitr: Mapping[str, Any] | None = None,
     tags: Iterable[Mapping[str, str]] | None = None,
+    policy: str | None = None,
     name: str | None = None,
 ) -> Table:
-    """The table that the answers of DescribeTable, DescribeTimeToLive, DescribeContinuousBackups and
-    ListTagsOfResource (its `Tags`) describe; what was not asked for is None in it. An index that is being deleted is
-    no longer part of it, one that is being made is.
+    """The table that the answers of DescribeTable, DescribeTimeToLive, DescribeContinuousBackups, ListTagsOfResource
+    (its `Tags`) and GetResourcePolicy (its `Policy`, '' for none) describe; what was not asked for is None in it. An
+    index that is being deleted is no longer part of it, one that is being made is.
     """
     table = description.get("Table", description)
     types = {one["AttributeName"]: one["AttributeType"] for one in table["AttributeDefinitions"]}
@@ -209,7 +221,28 @@ def from_description(
         table_class=(table.get("TableClassSummary") or {}).get("TableClass", "STANDARD"),
         deletion_protection=bool(table.get("DeletionProtectionEnabled", False)),
         sse=encryption_of(table.get("SSEDescription")),
+        resource_policy=policy_text(policy),
     )
+
+
+_TOLD_AS = {
+    "deletion_protection": "DeletionProtectionEnabled",
+    "on_demand_max": "OnDemandThroughput",
+    "sse": "SSEDescription",
+    "stream": "StreamSpecification",
+    "table_class": "TableClassSummary",
+    "warm": "WarmThroughput",
+}
+
+
+def absent_settings(description: Mapping[str, Any]) -> frozenset[str]:
+    """Settings that an answer of DescribeTable does not have at all: `sse`, and `by-due.warm` for that of an index."""
+    table = description.get("Table", description)
+    found = {ours for ours, theirs in _TOLD_AS.items() if table.get(theirs) is None}
+    for index in table.get("GlobalSecondaryIndexes") or ():
+        members = ("on_demand_max", "warm")
+        found |= {f"{index['IndexName']}.{ours}" for ours in members if index.get(_TOLD_AS[ours]) is None}
+    return frozenset(found)
 
 
 def key_of(schema: Sequence[Mapping[str, str]], types: Mapping[str, str]) -> Key:

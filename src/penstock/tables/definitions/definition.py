@@ -4,7 +4,7 @@
    problems at once.
 2. Spelling does not matter: equal tables are equal values, whatever the order of their indexes and tags.
 3. Keys, indexes, capacity, TTL and stream are always the definition's. What is None in it (PITR, tags, encryption,
-   table class, deletion protection, on-demand maximum, warm throughput) is left as it is found.
+   table class, deletion protection, on-demand maximum, warm throughput, resource policy) is left as it is found.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
+from penstock.tables.definitions.arguments import calling_line, checked_arguments
 from penstock.tables.definitions.problems import (
     NAME_CHARACTERS,
     NAME_MEND,
@@ -22,11 +23,13 @@ from penstock.tables.definitions.problems import (
     check,
     has_name_characters,
 )
+from penstock.tables.definitions.resource_policy import policy_text
 
 PITR_DAYS = 35
 """How far back point-in-time recovery reaches unless told otherwise, and at most."""
 
 
+@checked_arguments
 @dataclass(frozen=True, slots=True, order=True)
 class Attribute:
     """A key attribute: its name and its type (S, N or B)."""
@@ -46,6 +49,7 @@ class Attribute:
         return f"{self.name}:{self.type}"
 
 
+@checked_arguments
 @dataclass(frozen=True, slots=True)
 class Key:
     """The attributes of a table's or an index's key: HASH parts, then RANGE parts."""
@@ -65,6 +69,7 @@ class Key:
         return ", ".join(self.names)
 
 
+@checked_arguments
 @dataclass(frozen=True, slots=True)
 class Throughput:
     """Capacity units, or units a second, for reads and for writes."""
@@ -73,6 +78,7 @@ class Throughput:
     write: int
 
 
+@checked_arguments
 @dataclass(frozen=True, slots=True)
 class Maximum:
     """The most that an on-demand table or index may use a second; None is no limit."""
@@ -85,6 +91,7 @@ Billing = Literal["on-demand"] | Throughput
 ON_DEMAND: Billing = "on-demand"
 
 
+@checked_arguments
 @dataclass(frozen=True, slots=True, init=False)
 class Index:
     """A global index (or, with `local`, a local one).
@@ -135,6 +142,7 @@ class Index:
         return self.key, self.projection, self.local
 
 
+@checked_arguments
 @dataclass(frozen=True, slots=True, init=False)
 class Table:
     """A table's definition; see the invariants at the top of this file.
@@ -143,7 +151,9 @@ class Table:
 
     `name` is the table's suffix; `Naming` makes the full name of it. `pitr` is True, False or a number of days.
     `sse` is True for the account's AWS-managed key, False for DynamoDB's own, or the KMS key to use.
+    `resource_policy` is an IAM policy, as a mapping or as JSON; {} for a table that is to have none.
     `ignore` names members that something else owns once the table is there: `ignore=["billing"]` with autoscaling.
+    `allow` switches rules of `penstock tables doctor` off, each with a reason: `allow={"no-pitr": "a cache"}`.
     """
 
     name: str
@@ -162,6 +172,10 @@ class Table:
     sse: bool | str | None
     ignore: tuple[str, ...]
     """Members that a new table gets, and that are not compared afterwards."""
+    resource_policy: str | None
+    """Its JSON; '' is none."""
+    allow: Mapping[str, str] = field(hash=False)
+    """Rules of doctor that are switched off, and why. It is no part of the table."""
 
     def __init__(
         self,
@@ -180,6 +194,8 @@ class Table:
         deletion_protection: bool | None = None,
         sse: bool | str | None = None,
         ignore: Iterable[str] = (),
+        resource_policy: Mapping[str, Any] | str | None = None,
+        allow: Mapping[str, str] | None = None,
     ) -> None:
         _set(
             self,
@@ -196,19 +212,23 @@ class Table:
             table_class=table_class,
             deletion_protection=deletion_protection,
             sse=sse,
-            ignore=tuple(sorted(set(ignore), key=str)) if _is_several(ignore) else ignore,
+            ignore=_sorted_texts(ignore),
+            resource_policy=policy_text(resource_policy),
+            allow=dict(sorted(allow.items(), key=str)) if isinstance(allow, Mapping) else allow or {},
         )
-        check(self)
+        check(self, calling_line)
 
     @classmethod
     def of(cls, *models: type, name: str | None = None, **options: Any) -> Table:
-        """The table of a class that `@penstock.item` made, or of several: `Table.of(User, pitr=True)`."""
-        from penstock.client.models.model import models_of
+        """The table of a class that `@penstock.item` made, or of several: `Table.of(User, pitr=True)`.
+
+        Raises BadModel if the classes disagree about the key, an index, the TTL or the type of a key attribute.
+        """
+        from penstock.client.models.model import models_of, table_of
 
         table, found = models_of(models, name)
         first = found[0]
-        indexes = {index.name: index for one in found for index in one.indexes.values()}
-        ttls = {one.ttl.attribute for one in found if one.ttl is not None}
+        indexes, ttl = table_of(table, found)
         made = [
             Index(
                 one.name,
@@ -216,10 +236,10 @@ class Table:
                 [f"{part.attribute}:{part.type}" for part in one.sort],
                 local=one.local,
             )
-            for one in indexes.values()
+            for one in indexes
         ]
         key = [f"{part.attribute}:{part.type}" for part in first.key]
-        return cls(table, key, indexes=made, ttl=ttls.pop() if ttls else None, **options)
+        return cls(table, key, indexes=made, ttl=ttl, **options)
 
     @classmethod
     def unchecked(cls, **members: Any) -> Table:
@@ -266,6 +286,8 @@ _ABSENT: dict[str, Any] = {
     "deletion_protection": None,
     "sse": None,
     "ignore": (),
+    "resource_policy": None,
+    "allow": {},
 }
 
 
@@ -300,6 +322,13 @@ def _sorted_indexes(indexes: Iterable[Index], billing: Billing) -> Iterable[Inde
 
 def _is_several(value: object) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+
+
+def _sorted_texts(names: Iterable[str]) -> Iterable[str]:
+    """What are no texts is left as it is: `check` refuses it."""
+    several = tuple(names) if _is_several(names) else names
+    is_texts = isinstance(several, tuple) and all(isinstance(one, str) for one in several)
+    return tuple(sorted(set(several))) if is_texts else several
 
 
 def _days(pitr: bool | int | None) -> int | None:

@@ -18,8 +18,9 @@ from penstock.errors import PenstockError
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
 from penstock.tables.definitions.definition import MANAGER, STANDARD_TAGS, Index, Maximum, Table, Throughput
-from penstock.tables.definitions.export_members import unknown_members
+from penstock.tables.definitions.export_members import WrongMember, line_of, wrong_members
 from penstock.tables.definitions.problems import check
+from penstock.tables.definitions.resource_policy import policy_document
 
 SUMMARY_FILE = "table-summary.txt"
 
@@ -37,7 +38,7 @@ class ExportError(PenstockError):
         self.column = column
 
     def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}:{self.column}"
+        place = ":".join(str(one) for one in (self.file, self.line, self.column) if one is not None)
         return f"{place}: {self.reason}. Export the table again, or mend the file."
 
 
@@ -56,8 +57,12 @@ def export_form(table: Table, *, warm: bool = False) -> Json:
         form["ContinuousBackupsDescription"] = {"PointInTimeRecoveryDescription": _pitr_form(table.pitr)}
     if table.tags is not None:
         form["Tags"] = aws_shapes.tag_list(exported_tags(table.tags))
+    if table.resource_policy is not None:
+        form["ResourcePolicy"] = policy_document(table.resource_policy)
     if table.ignore:
         form["Ignore"] = list(table.ignore)
+    if table.allow:
+        form["Allow"] = dict(table.allow)
     if "ttl" in table.ignore and table.ttl is None:
         del form["TimeToLiveDescription"]  # as it was not told
     return form
@@ -146,20 +151,33 @@ def read_export(text: str | bytes, file: str, name: str | None = None) -> Table:
 
     Raises ExportError for what is no export, and DefinitionError for one that no table can be made of.
     """
-    document = _parse_json(text, file)
+    return read_description(_parse_json(text, file), file, name, text=text)
+
+
+def read_description(
+    document: Any, file: str, name: str | None = None, *, text: str | bytes = "", pointer: str = ""
+) -> Table:
+    """The same for the values of a file; `text` is what they were read from, if that is JSON, and `pointer` their place
+    in it: with them, an error has its line.
+    """
     if not isinstance(document, dict) or not isinstance(document.get("Table", document), dict):
         raise ExportError(file, "it is no description of a table")
-    unknown = unknown_members(document)
-    if unknown:
-        raise ExportError(file, "; ".join(unknown))
+    read = text.decode("utf-8-sig", "replace") if isinstance(text, bytes) else text
+    described = document.get("Table", document)
+    named = name if name is not None else described.get("TableName")
+    wrong = wrong_members(document)
+    if name is None and named is None and not wrong:
+        wrong = (WrongMember("/Table/TableName" if "Table" in document else "/TableName", "is missing"),)
+    if wrong:
+        line = line_of(read, pointer + wrong[0].pointer) if read else None
+        whose = f"table {named!r}: " if isinstance(named, str) else ""
+        raise ExportError(file, whose + "; ".join(map(str, wrong)), line=line)
     try:
         table = _read(document, name)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ExportError(file, _missing(error)) from error
-    try:
-        check(table)
-    except UnicodeEncodeError:
-        raise ExportError(file, "it has half of a surrogate pair, which is no text") from None
+    line = line_of(read, pointer) if read else None
+    check(table, file if line is None else f"{file}:{line}")
     return table
 
 
@@ -188,6 +206,7 @@ def _read(document: Mapping[str, Any], name: str | None) -> Table:
         ttl=document.get("TimeToLiveDescription", {}),
         pitr=document.get("ContinuousBackupsDescription"),
         tags=document.get("Tags"),
+        policy=document.get("ResourcePolicy"),
         name=name,
     )
     absent = {
@@ -200,11 +219,10 @@ def _read(document: Mapping[str, Any], name: str | None) -> Table:
     key_id = (described.get("SSEDescription") or {}).get("KMSMasterKeyId")
     told = {"sse": key_id} if key_id else {}
     ignored = document.get("Ignore") or []
-    if not isinstance(ignored, list) or not all(isinstance(one, str) for one in ignored):
-        raise TypeError("Ignore is no list of texts")
+    allowed = document.get("Allow") or {}
     # DescribeTable knows of no TTL: without its companion, nobody has said that there is none.
     untold = () if "TimeToLiveDescription" in document else ("ttl",)
-    return table.replace(**(unsaid | told), ignore=tuple(sorted({*ignored, *untold})))
+    return table.replace(**(unsaid | told), ignore=tuple(sorted({*ignored, *untold})), allow=allowed)
 
 
 def _missing(error: Exception) -> str:

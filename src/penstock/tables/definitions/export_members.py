@@ -1,4 +1,5 @@
-"""The members that a table's definition in JSON may have, at every level: a misspelled one must not mean "none".
+"""The members that a table's definition in JSON may have, at every level: a misspelled one must not mean "none", and a
+value of another kind must not mean "off".
 
 What DescribeTable tells of a table and nobody can define (dates, sizes, ARNs, states) is known by name and not read.
 """
@@ -6,43 +7,74 @@ What DescribeTable tells of a table and nobody can define (dates, sizes, ARNs, s
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+import json
+import reprlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
+class Leaf:
+    """A value without members: what it is, and whether one is that."""
+
+    words: str
+    is_right: Callable[[Any], bool]
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
-    """An object: its members, with their own shapes where they have any, and those that are known and not read."""
+    """An object: its members, those that it must have, and those that are known and not read.
 
-    members: Mapping[str, Shape | None]
+    `several` is a list of such objects.
+    """
+
+    members: Mapping[str, Shape | Leaf]
+    required: frozenset[str] = field(default_factory=frozenset)
     unread: frozenset[str] = field(default_factory=frozenset)
+    several: bool = False
 
 
-def _shape(*leaves: str, unread: str = "", **members: Shape) -> Shape:
-    return Shape({**dict.fromkeys(leaves), **members}, frozenset(unread.split()))
+def _shape(*, required: str = "", unread: str = "", several: bool = False, **members: Shape | Leaf) -> Shape:
+    return Shape(members, frozenset(required.split()), frozenset(unread.split()), several)
 
 
-_ATTRIBUTE = _shape("AttributeName", "AttributeType")
-_KEY_PART = _shape("AttributeName", "KeyType")
-_PROJECTION = _shape("ProjectionType", "NonKeyAttributes")
+def _one_of(*texts: str) -> Leaf:
+    return Leaf(f"one of {', '.join(texts)}", lambda value: isinstance(value, str) and value in texts)
+
+
+_TEXT = Leaf("a text", lambda value: isinstance(value, str))
+_TEXTS = Leaf("a list of texts", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value))
+_FLAG = Leaf("true or false", lambda value: isinstance(value, bool))
+_WHOLE = Leaf("a whole number", lambda value: type(value) is int)
+_OBJECT = Leaf("an object or a text", lambda value: isinstance(value, dict | str))
+
+_ATTRIBUTES = _shape(required="AttributeName AttributeType", several=True, AttributeName=_TEXT, AttributeType=_TEXT)
+_KEY = _shape(required="AttributeName KeyType", several=True, AttributeName=_TEXT, KeyType=_one_of("HASH", "RANGE"))
+_PROJECTION = _shape(required="ProjectionType", ProjectionType=_TEXT, NonKeyAttributes=_TEXTS)
 _UNITS = _shape(
-    "ReadCapacityUnits",
-    "WriteCapacityUnits",
+    required="ReadCapacityUnits WriteCapacityUnits",
+    ReadCapacityUnits=_WHOLE,
+    WriteCapacityUnits=_WHOLE,
     unread="LastIncreaseDateTime LastDecreaseDateTime NumberOfDecreasesToday",
 )
-_MAXIMUM = _shape("MaxReadRequestUnits", "MaxWriteRequestUnits")
-_WARM = _shape("ReadUnitsPerSecond", "WriteUnitsPerSecond", unread="Status")
-_LOCAL_INDEX = _shape(
-    "IndexName",
-    KeySchema=_KEY_PART,
+_MAXIMUM = _shape(MaxReadRequestUnits=_WHOLE, MaxWriteRequestUnits=_WHOLE)
+_WARM = _shape(ReadUnitsPerSecond=_WHOLE, WriteUnitsPerSecond=_WHOLE, unread="Status")
+_LOCAL_INDEXES = _shape(
+    required="IndexName KeySchema Projection",
+    several=True,
+    IndexName=_TEXT,
+    KeySchema=_KEY,
     Projection=_PROJECTION,
     unread="IndexArn IndexSizeBytes IndexStatus ItemCount ProvisionedThroughput",
 )
-_GLOBAL_INDEX = _shape(
-    "IndexName",
-    "IndexStatus",
-    KeySchema=_KEY_PART,
+_GLOBAL_INDEXES = _shape(
+    required="IndexName KeySchema Projection",
+    several=True,
+    IndexName=_TEXT,
+    IndexStatus=_TEXT,
+    KeySchema=_KEY,
     Projection=_PROJECTION,
     ProvisionedThroughput=_UNITS,
     OnDemandThroughput=_MAXIMUM,
@@ -50,21 +82,28 @@ _GLOBAL_INDEX = _shape(
     unread="Backfilling IndexArn IndexSizeBytes ItemCount",
 )
 _TABLE = _shape(
-    "TableName",
-    "BillingMode",
-    "DeletionProtectionEnabled",
-    AttributeDefinitions=_ATTRIBUTE,
-    KeySchema=_KEY_PART,
-    BillingModeSummary=_shape("BillingMode", unread="LastUpdateToPayPerRequestDateTime"),
+    required="AttributeDefinitions KeySchema",
+    TableName=_TEXT,
+    BillingMode=_one_of("PAY_PER_REQUEST", "PROVISIONED"),
+    DeletionProtectionEnabled=_FLAG,
+    AttributeDefinitions=_ATTRIBUTES,
+    KeySchema=_KEY,
+    BillingModeSummary=_shape(
+        BillingMode=_one_of("PAY_PER_REQUEST", "PROVISIONED"), unread="LastUpdateToPayPerRequestDateTime"
+    ),
     ProvisionedThroughput=_UNITS,
     OnDemandThroughput=_MAXIMUM,
     WarmThroughput=_WARM,
-    LocalSecondaryIndexes=_LOCAL_INDEX,
-    GlobalSecondaryIndexes=_GLOBAL_INDEX,
-    StreamSpecification=_shape("StreamEnabled", "StreamViewType"),
-    TableClassSummary=_shape("TableClass", unread="LastUpdateDateTime"),
+    LocalSecondaryIndexes=_LOCAL_INDEXES,
+    GlobalSecondaryIndexes=_GLOBAL_INDEXES,
+    StreamSpecification=_shape(required="StreamEnabled", StreamEnabled=_FLAG, StreamViewType=_TEXT),
+    TableClassSummary=_shape(TableClass=_TEXT, unread="LastUpdateDateTime"),
     SSEDescription=_shape(
-        "Status", "SSEType", "KMSMasterKeyArn", "KMSMasterKeyId", unread="InaccessibleEncryptionDateTime"
+        Status=_one_of("DISABLED", "DISABLING", "ENABLED", "ENABLING", "UPDATING"),
+        SSEType=_one_of("AES256", "KMS"),
+        KMSMasterKeyArn=_TEXT,
+        KMSMasterKeyId=_TEXT,
+        unread="InaccessibleEncryptionDateTime",
     ),
     unread=(
         "ArchivalSummary CreationDateTime GlobalTableSettingsReplicationMode GlobalTableVersion GlobalTableWitnesses "
@@ -73,46 +112,140 @@ _TABLE = _shape(
     ),
 )
 _RECOVERY = _shape(
-    "PointInTimeRecoveryStatus",
-    "RecoveryPeriodInDays",
+    PointInTimeRecoveryStatus=_one_of("DISABLED", "ENABLED"),
+    RecoveryPeriodInDays=_WHOLE,
     unread="EarliestRestorableDateTime LatestRestorableDateTime",
 )
-_BESIDE: dict[str, Shape | None] = {
-    "TimeToLiveDescription": _shape("TimeToLiveStatus", "AttributeName"),
-    "ContinuousBackupsDescription": _shape(
-        *_RECOVERY.members,
-        PointInTimeRecoveryDescription=_RECOVERY,
-        unread="ContinuousBackupsStatus " + " ".join(sorted(_RECOVERY.unread)),
+_BESIDE: dict[str, Shape | Leaf] = {
+    "TimeToLiveDescription": _shape(
+        TimeToLiveStatus=_one_of("DISABLED", "DISABLING", "ENABLED", "ENABLING"), AttributeName=_TEXT
     ),
-    "Tags": _shape("Key", "Value"),
-    "Ignore": None,
+    "ContinuousBackupsDescription": Shape(
+        {**_RECOVERY.members, "PointInTimeRecoveryDescription": _RECOVERY},
+        unread=_RECOVERY.unread | {"ContinuousBackupsStatus"},
+    ),
+    "Tags": _shape(required="Key Value", several=True, Key=_TEXT, Value=_TEXT),
+    "Ignore": _TEXTS,
+    "ResourcePolicy": _OBJECT,
+    "Allow": _OBJECT,
 }
 _UNREAD_BESIDE = frozenset({"NextToken", "ResponseMetadata"})
 
-_WRAPPED = Shape({"Table": _TABLE, **_BESIDE}, _UNREAD_BESIDE)
-_BARE = Shape({**_TABLE.members, **_BESIDE}, _TABLE.unread | _UNREAD_BESIDE)
+_WRAPPED = Shape({"Table": _TABLE, **_BESIDE}, frozenset({"Table"}), _UNREAD_BESIDE)
+_BARE = Shape({**_TABLE.members, **_BESIDE}, _TABLE.required, _TABLE.unread | _UNREAD_BESIDE)
 
 
-def unknown_members(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is wrong with each member that no definition has: its JSON pointer, and the name that is nearest."""
-    return tuple(_unknown(document, _WRAPPED if "Table" in document else _BARE, ""))
+@dataclass(frozen=True, slots=True)
+class WrongMember:
+    """A member that is wrong: its JSON pointer, and why."""
+
+    pointer: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.pointer or 'the whole'} {self.text}"
 
 
-def _unknown(value: Any, shape: Shape, place: str) -> Iterator[str]:
-    if isinstance(value, list):
+def wrong_members(document: Mapping[str, Any]) -> tuple[WrongMember, ...]:
+    """Each member that no definition has, with the nearest name; that is missing; or that is of another kind."""
+    found = tuple(_wrong(document, _WRAPPED if "Table" in document else _BARE, ""))
+    return found or tuple(_wrong_together(document))
+
+
+def _wrong(value: Any, shape: Shape | Leaf, place: str) -> Iterator[WrongMember]:
+    if isinstance(shape, Leaf):
+        if not shape.is_right(value):
+            yield WrongMember(place, f"is {_shown(value)}, and not {shape.words}")
+    elif shape.several:
+        if not isinstance(value, list):
+            yield WrongMember(place, f"is {_shown(value)}, and not a list of objects")
+            return
+        one_shape = Shape(shape.members, shape.required, shape.unread)
         for at, one in enumerate(value):
-            yield from _unknown(one, shape, f"{place}/{at}")
-    elif isinstance(value, dict):
-        for name, inner in value.items():
-            pointer = f"{place}/{name.replace('~', '~0').replace('/', '~1')}"
-            below = shape.members.get(name)
-            if below is not None:
-                yield from _unknown(inner, below, pointer)
-            elif name not in shape.members and name not in shape.unread:
-                yield f"{pointer} is unknown{_suggestion(name, shape)}"
+            yield from _wrong(one, one_shape, f"{place}/{at}")
+    elif not isinstance(value, dict):
+        yield WrongMember(place, f"is {_shown(value)}, and not an object")
+    else:
+        yield from _wrong_object(value, shape, place)
+
+
+def _wrong_object(value: Mapping[str, Any], shape: Shape, place: str) -> Iterator[WrongMember]:
+    for name, inner in value.items():
+        pointer = f"{place}/{name.replace('~', '~0').replace('/', '~1')}"
+        below = shape.members.get(name)
+        if below is not None:
+            yield from _wrong(inner, below, pointer)
+        elif name not in shape.unread:
+            yield WrongMember(pointer, f"is unknown{_suggestion(name, shape)}")
+    for name in sorted(shape.required - value.keys()):
+        yield WrongMember(f"{place}/{name}", "is missing")
+
+
+def _wrong_together(document: Mapping[str, Any]) -> Iterator[WrongMember]:
+    """Members that are right alone, and mean nothing without another."""
+    table, start = (document["Table"], "/Table") if "Table" in document else (document, "")
+    defined = {one["AttributeName"] for one in table["AttributeDefinitions"]}
+    keys = [("KeySchema", table["KeySchema"])]
+    for member in ("LocalSecondaryIndexes", "GlobalSecondaryIndexes"):
+        keys += [(f"{member}/{at}/KeySchema", one["KeySchema"]) for at, one in enumerate(table.get(member) or ())]
+    for place, key in keys:
+        for at, part in enumerate(key):
+            if part["AttributeName"] not in defined:
+                text = f"is {part['AttributeName']!r}, which AttributeDefinitions does not have"
+                yield WrongMember(f"{start}/{place}/{at}/AttributeName", text)
+    stream = table.get("StreamSpecification") or {}
+    if stream.get("StreamEnabled") and "StreamViewType" not in stream:
+        yield WrongMember(f"{start}/StreamSpecification/StreamViewType", "is missing")
+    ttl = document.get("TimeToLiveDescription") or {}
+    if ttl.get("TimeToLiveStatus") in ("ENABLED", "ENABLING") and "AttributeName" not in ttl:
+        yield WrongMember("/TimeToLiveDescription/AttributeName", "is missing")
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else reprlib.repr(value)
 
 
 def _suggestion(name: str, shape: Shape) -> str:
     known = {one.lower(): one for one in shape.members}
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     return f" (did you mean {known[near[0]]}?)" if near else f" (there is {', '.join(sorted(shape.members))})"
+
+
+# ── lines ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def line_of(text: str, pointer: str) -> int | None:
+    """The line, from 1, on which a JSON text has the member of this pointer, or the nearest that holds it."""
+    at = 0
+    try:
+        for part in pointer.split("/")[1:]:
+            at = _enter(text, at, part.replace("~1", "/").replace("~0", "~"))
+    except (LookupError, ValueError):
+        pass  # missing: the line of what should have it
+    except RecursionError:
+        return None
+    return text.count("\n", 0, _skip(text, at)) + 1
+
+
+def _enter(text: str, at: int, name: str) -> int:
+    """Where the member of this name begins in the object, or the list, that begins at `at`."""
+    at, decoder = _skip(text, at), json.JSONDecoder()
+    is_object = text[at] == "{"
+    at, number = _skip(text, at + 1), 0
+    while text[at] not in "}]":
+        found = str(number)
+        if is_object:
+            found, at = scanstring(text, at + 1)
+            at = _skip(text, _skip(text, at) + 1)  # over the colon
+        if found == name:
+            return at
+        _, at = decoder.raw_decode(text, at)
+        at = _skip(text, at)
+        at, number = _skip(text, at + 1) if text[at] == "," else at, number + 1
+    raise LookupError(name)
+
+
+def _skip(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n\ufeff":
+        at += 1
+    return at

@@ -7,10 +7,12 @@ import re
 import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
+from penstock.tables.definitions.doctor_rules import allow_problems
+from penstock.tables.definitions.resource_policy import MOST_BYTES, policy_problem
 from penstock.wire.limits import (
     GLOBAL_INDEXES,
     INDEX_HASH_ATTRIBUTES,
@@ -39,6 +41,7 @@ IGNORABLE = (
     "deletion_protection",
     "on_demand_max",
     "pitr",
+    "resource_policy",
     "sse",
     "stream",
     "table_class",
@@ -64,9 +67,20 @@ class Problem:
     place: str
     text: str
     mend: str
+    source: str = ""
+    """`mytables.py:12`: the file and the line of the definition, where they are known."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.text}. {self.mend}."
+
+    @property
+    def located(self) -> str:
+        """The same after its source, as compilers write it."""
+        return f"{self.source}: {self}" if self.source else str(self)
+
+    def at(self, source: str) -> Problem:
+        """The same problem, found there."""
+        return replace(self, source=source)
 
 
 class DefinitionError(PenstockError):
@@ -78,15 +92,16 @@ class DefinitionError(PenstockError):
 
     def __str__(self) -> str:
         if len(self.problems) == 1:
-            return str(self.problems[0])
-        return "\n".join([f"{len(self.problems)} problems:", *(f"  {one}" for one in self.problems)])
+            return self.problems[0].located
+        return "\n".join([f"{len(self.problems)} problems:", *(f"  {one.located}" for one in self.problems)])
 
 
-def check(table: Table) -> None:
-    """Raises DefinitionError unless a table can be made of it."""
+def check(table: Table, source: Callable[[], str] | str = "") -> None:
+    """Raises DefinitionError unless a table can be made of it; `source` is where it is defined, or finds it."""
     problems = tuple(problems_of(table))
     if problems:
-        raise DefinitionError(problems)
+        place = source if isinstance(source, str) else source()
+        raise DefinitionError([one.at(place) for one in problems])
 
 
 def problems_of(table: Table) -> Iterator[Problem]:
@@ -106,10 +121,20 @@ def problems_of(table: Table) -> Iterator[Problem]:
     yield from _capacity_problems(table, where)
     yield from _setting_problems(table, where)
     yield from _tag_problems(table, where)
+    yield from _policy_problems(table, where)
     yield from _ignore_problems(table, where)
+    yield from (Problem(where, text, mend) for text, mend in allow_problems(dict(table.allow)))
 
 
 # ── types ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _bytes(name: str) -> int:
+    """The size of a name in UTF-8; -1 for half of a surrogate pair, which is no text."""
+    try:
+        return len(name.encode())
+    except UnicodeEncodeError:
+        return -1
 
 
 def _is_bool(value: object) -> bool:
@@ -144,7 +169,7 @@ def _are_units(value: object) -> bool:
 
 
 def _is_maximum(value: object) -> bool:
-    return all(isinstance(getattr(value, one, ""), int | None) for one in ("read", "write"))
+    return all(type(getattr(value, one, "")) in (int, type(None)) for one in ("read", "write"))
 
 
 _WARM = (_are_units, "Use Throughput(read, write), with whole numbers, or None")
@@ -160,9 +185,11 @@ _TABLE_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "warm": _WARM,
     "deletion_protection": (_is_bool, "Use True, False or None"),
     "sse": (lambda value: isinstance(value, bool | str), "Use True, False, the name of a KMS key, or None"),
+    "allow": (lambda value: isinstance(value, Mapping), 'Use a mapping, such as {"no-pitr": "a cache"}'),
     "ignore": (_is_texts, 'Use a list of members, such as ["billing"]'),
 }
 _INDEX_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "name": (_is_text, 'Write its name first, as in Index("by-state", "state:S")'),
     "key": (_is_key, 'Write Index("by-state", "state:S"), or Index("by-state", "state:S", "at:N") with a sort key'),
     "projection": (_is_projection, 'Use "ALL", "KEYS_ONLY" or a list of attributes'),
     "local": (_is_bool, "Use True or False"),
@@ -170,7 +197,7 @@ _INDEX_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "on_demand_max": _MAXIMUM,
     "warm": _WARM,
 }
-_NEVER_NONE = ("key", "ignore", "indexes", "projection", "local")
+_NEVER_NONE = ("name", "key", "ignore", "indexes", "projection", "local")
 
 
 def _type_problems(table: Table, where: str) -> Iterator[Problem]:
@@ -230,8 +257,13 @@ def _attribute_problems(where: str, attribute: Attribute) -> Iterator[Problem]:
         yield Problem(where, f"key attribute {name!r} has no type", f"Write one of {choices}")
     elif kind not in TYPES:
         yield Problem(where, f"key attribute {name!r} has the type {kind!r}", "Keys are S, N or B")
-    if not 1 <= len(name.encode()) <= ATTRIBUTE_NAME_BYTES:
-        text = f"the name of a key attribute has {len(name.encode())} bytes"
+    size = _bytes(name)
+    if size < 0:
+        yield Problem(
+            where, f"the name of key attribute {name!r} has half of a surrogate pair", "Write whole characters"
+        )
+    elif not 1 <= size <= ATTRIBUTE_NAME_BYTES:
+        text = f"the name of a key attribute has {size} bytes"
         yield Problem(where, text, f"Use 1 to {ATTRIBUTE_NAME_BYTES}")
 
 
@@ -290,7 +322,7 @@ def _projection_problems(index: Index, where: str) -> Iterator[Problem]:
     projection = index.projection
     if isinstance(projection, str):
         if projection not in ("ALL", "KEYS_ONLY"):
-            text = f"{projection!r} is no projection"
+            text = f"projection: {projection!r} is no projection"
             yield Problem(where, text, 'Use "ALL", "KEYS_ONLY" or a list of attributes')
         return
     if not projection:
@@ -301,7 +333,7 @@ def _projection_problems(index: Index, where: str) -> Iterator[Problem]:
     for name, times in Counter(projection).items():
         if times > 1:
             yield Problem(where, f"projected attribute {name!r} is listed {times} times", "List it once")
-    if any(not 1 <= len(name.encode()) <= ATTRIBUTE_NAME_BYTES for name in projection):
+    if any(not 1 <= _bytes(name) <= ATTRIBUTE_NAME_BYTES for name in projection):
         yield Problem(where, "the name of a projected attribute is empty or too long", "Use 1 to 255 bytes")
 
 
@@ -309,7 +341,7 @@ def _ttl_problems(table: Table, where: str) -> Iterator[Problem]:
     ttl = table.ttl
     if ttl is None:
         return
-    if not 1 <= len(ttl.encode()) <= ATTRIBUTE_NAME_BYTES:
+    if not 1 <= _bytes(ttl) <= ATTRIBUTE_NAME_BYTES:
         yield Problem(where, "the name of its TTL attribute is empty or too long", "Use 1 to 255 bytes, or None")
     if ttl in table.key.names:
         yield Problem(where, f"its TTL attribute {ttl!r} is a part of its key", "Use an attribute of its own")
@@ -354,7 +386,7 @@ def _unit_problems(table: Table, where: str) -> Iterator[Problem]:
     for place, units in parts:
         read, write = getattr(units, "read", None), getattr(units, "write", None)
         if type(read) is not int or type(write) is not int:
-            text = f"{units!r} is no capacity"
+            text = f"{'billing' if place == where else 'throughput'}: {reprlib.repr(units)} is no capacity"
             yield Problem(place, text, 'Use billing="on-demand" or Throughput(read, write)')
         elif min(read, write) < 1:
             yield Problem(place, "its throughput is below 1", "Use whole numbers from 1 up")
@@ -362,9 +394,15 @@ def _unit_problems(table: Table, where: str) -> Iterator[Problem]:
 
 def _setting_problems(table: Table, where: str) -> Iterator[Problem]:
     if table.stream is not None and table.stream not in VIEWS:
-        yield Problem(where, f"{table.stream!r} is no stream view", f"Use one of {', '.join(VIEWS)}")
+        yield Problem(
+            where, f"stream: {reprlib.repr(table.stream)} is no stream view", f"Use one of {', '.join(VIEWS)}"
+        )
     if table.table_class is not None and table.table_class not in CLASSES:
-        yield Problem(where, f"{table.table_class!r} is no table class", f"Use one of {', '.join(CLASSES)}")
+        yield Problem(
+            where,
+            f"table_class: {reprlib.repr(table.table_class)} is no table class",
+            f"Use one of {', '.join(CLASSES)}",
+        )
     if table.pitr is not None and not 0 <= table.pitr <= LONGEST_PITR_DAYS:
         text = f"point-in-time recovery of {table.pitr} days"
         yield Problem(where, text, f"Use 1 to {LONGEST_PITR_DAYS} days, True or False")
@@ -392,6 +430,16 @@ def _tag_problems(table: Table, where: str) -> Iterator[Problem]:
         if len(value) > TAG_VALUE_CHARACTERS or _TAG.fullmatch(value) is None:
             text = f"the value of tag {key!r} is refused"
             yield Problem(where, text, f"Use up to {TAG_VALUE_CHARACTERS} letters, digits, +-=._:/@")
+
+
+def _policy_problems(table: Table, where: str) -> Iterator[Problem]:
+    reason = None if table.resource_policy is None else policy_problem(table.resource_policy)
+    if reason is not None:
+        text = f"resource_policy is {reprlib.repr(table.resource_policy)}: {reason}"
+        mend = (
+            f'Use {{"Version": "2012-10-17", "Statement": […]}} of up to {MOST_BYTES:,} bytes, {{}} for none, or None'
+        )
+        yield Problem(where, text, mend)
 
 
 def _ignore_problems(table: Table, where: str) -> Iterator[Problem]:

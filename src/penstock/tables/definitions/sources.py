@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError
+from penstock.tables.definitions.arguments import raising_line
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.export_file import ExportError, read_export
 from penstock.tables.definitions.problems import DefinitionError, Problem
@@ -83,12 +84,14 @@ def read_folder(folder: Path) -> tuple[Table, ...]:
     files = sorted(folder.glob("*.json"))
     if not files:
         raise LoadingError(str(folder), "there is no .json file in it", "Run `penstock tables export` first")
-    tables, problems, broken = [], [], []
+    tables: list[Table] = []
+    problems: list[Problem] = []
+    broken: list[ExportError] = []
     for file in files:
         try:
             tables.append(read_export(file.read_bytes(), str(file), name=file.stem))
         except DefinitionError as error:
-            problems += [Problem(f"{file}, {one.place}", one.text, one.mend) for one in error.problems]
+            problems += error.problems
         except ExportError as error:
             broken.append(error)
         except OSError as error:
@@ -102,7 +105,7 @@ def read_folder(folder: Path) -> tuple[Table, ...]:
 
 
 def _place(error: ExportError) -> str:
-    return error.file if error.line is None else f"{error.file}:{error.line}:{error.column}"
+    return ":".join(str(one) for one in (error.file, error.line, error.column) if one is not None)
 
 
 def _import(given: str, module: str) -> Any:
@@ -117,26 +120,35 @@ def _import(given: str, module: str) -> Any:
     except PenstockError:
         raise
     except Exception as error:
-        reason = f"importing {module} fails: {type(error).__name__}: {error}"
+        reason = f"importing {module} fails: {type(error).__name__}: {error}{_at(error)}"
         raise LoadingError(given, reason, "Mend the module") from error
+
+
+def _at(error: BaseException) -> str:
+    line = raising_line(error)
+    return f" ({line})" if line else ""
 
 
 def named_object(given: str, module: str, attribute: str) -> Any:
     """What a module has under a name, dotted or not; `given` is how the user wrote it."""
     found = _import(given, module)
     for name in attribute.split("."):
-        if not hasattr(found, name):
-            raise LoadingError(given, f"{module} has no {attribute}", "Name a Table, or a list of them")
-        found = getattr(found, name)
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            raise LoadingError(given, f"{module} has no {attribute}", "Name a Table, or a list of them") from None
     return found
 
 
 def _tables_of(given: str, found: Any, layout: str) -> tuple[Table, ...]:
     """A Table, several of them, a mapping to them, or a function that gives one of these."""
     if isinstance(found, type) and hasattr(found, "__item__"):
-        found = Table.of(found)
-    if callable(found) and not isinstance(found, Table):
+        found = _call_of_user(given, partial(Table.of, found), layout)
+    elif callable(found) and not isinstance(found, Table):
         found = _call_of_user(given, found, layout)
+    elif isinstance(found, Iterator):
+        lazy = found
+        found = _call_of_user(given, lambda: lazy, layout)
     if isinstance(found, Table):
         found = (found,)
     elif isinstance(found, Mapping):
@@ -178,4 +190,6 @@ def _call_of_user(given: str, function: Callable[..., Any], layout: str) -> Any:
     except PenstockError:
         raise
     except (Exception, SystemExit) as error:
-        raise LoadingError(given, f"calling it fails: {type(error).__name__}: {error}", "Mend the function") from error
+        raise LoadingError(
+            given, f"calling it fails: {type(error).__name__}: {error}{_at(error)}", "Mend the function"
+        ) from error

@@ -12,6 +12,7 @@ from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.definitions.export_file import ExportError
 from penstock.tables.definitions.readers import cloudformation as reader
 from penstock.tables.definitions.readers import documents
+from penstock.tables.definitions.resource_policy import policy_document
 
 TYPE = reader.TABLE
 
@@ -44,7 +45,7 @@ def template(tables: Iterable[Table], naming: Naming) -> Json:
 def properties(table: Table, name: str) -> Json:
     """The Properties of one table: mostly CreateTable's members, some under other names."""
     shape = aws_shapes.create_request(table, name)
-    for member in ("SSESpecification", "StreamSpecification", "Tags"):
+    for member in ("ResourcePolicy", "SSESpecification", "StreamSpecification", "Tags"):
         shape.pop(member, None)
     if table.stream is not None:
         shape["StreamSpecification"] = {"StreamViewType": table.stream}
@@ -56,6 +57,8 @@ def properties(table: Table, name: str) -> Json:
         shape["SSESpecification"] = _encryption(table.sse)
     if table.tags is not None:
         shape["Tags"] = aws_shapes.tag_list(table.tags)
+    if table.resource_policy:
+        shape["ResourcePolicy"] = {"PolicyDocument": policy_document(table.resource_policy)}
     return shape
 
 

@@ -64,7 +64,10 @@ def export(
     """Writes `{suffix}.json` of every table, and the summary. With `dry_run` it only says what it would write."""
     wanted = {naming.full_name(table.name): table for table in tables}
     check_names(wanted.values(), naming)
-    found = {name: _whole(name, live) for name, live in inspect_all(db, wanted, policy=policy).items()}
+    found = {
+        name: _whole(name, live)
+        for name, live in inspect_all(db, wanted, policy=policy, with_policies=lambda name: "ask").items()
+    }
     files = {
         name: (folder / f"{wanted[name].name}.json", _text(wanted[name], live, warm=warm))
         for name, live in found.items()
@@ -100,6 +103,7 @@ def _text(table: Table, live: Live, *, warm: bool) -> str:
     left out of it, for that it is off would be a guess.
     """
     told = live.table.replace(name=table.name, **dict.fromkeys(live.unsupported))
+    told = told.replace(resource_policy=told.resource_policy or None)
     return export_text(told, warm=warm)
 
 

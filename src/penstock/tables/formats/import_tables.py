@@ -13,10 +13,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from penstock.client.database import Database
-from penstock.errors import AccessDeniedException, PenstockError, ResourceNotFoundException
+from penstock.errors import PenstockError
 from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.definitions.export_file import export_text, exported_tags
 from penstock.tables.definitions.problems import problems_of
@@ -24,6 +24,7 @@ from penstock.tables.formats import cloudformation, python_source, terraform
 from penstock.tables.formats.export import write_whole
 from penstock.tables.plan.failures import Failure, WrongState, failure_of
 from penstock.tables.plan.survey import NOT_YET, REKEY_TABLE, WORKERS, Live, inspect_all, side_by_side
+from penstock.tables.plan.unmanaged import not_managed
 
 Format = Literal["python", "json", "cloudformation", "terraform"]
 DEFAULT_OUT: Mapping[Format, str] = {
@@ -77,7 +78,7 @@ def read_tables(
     tables: list[Table] = []
     failures: list[Failure] = []
     unsupported: set[str] = set()
-    found = inspect_all(db, wanted, policy=policy)
+    found = inspect_all(db, wanted, policy=policy, with_policies=lambda name: "ask")
     for name, live in found.items():
         if isinstance(live, Failure):
             failures.append(live)
@@ -101,59 +102,10 @@ def read_tables(
 def _definition(live: Live, *, warm: bool) -> Table:
     """Without what the endpoint does not tell: that it is off would be a guess."""
     table = live.table.replace(**dict.fromkeys(live.unsupported))
+    table = table.replace(resource_policy=table.resource_policy or None)
     if warm:
         return table
     return table.replace(warm=None, indexes=tuple(replace(one, warm=None) for one in table.indexes))
-
-
-# ── what is not managed ──────────────────────────────────────────────────────────────────────────
-
-
-def not_managed(db: Database, name: str) -> tuple[str, ...]:
-    """What a table has that no definition says; what could not be asked is told as such (3)."""
-    kinds = {
-        "DescribeTable": ("replicas", _replicas),
-        "DescribeKinesisStreamingDestination": ("Kinesis destinations", _destinations),
-        "DescribeContributorInsights": ("Contributor Insights", _insights),
-        "GetResourcePolicy": ("a resource policy", _policy),
-    }
-    words: list[str] = []
-    for operation, (what, read) in kinds.items():
-        request: dict[str, Any] = {"TableName": name}
-        if operation == "GetResourcePolicy":
-            description = db.execute("DescribeTable", {"TableName": name})
-            request = {"ResourceArn": description["Table"].get("TableArn", name)}
-        try:
-            words += read(db.execute(operation, request))
-        except AccessDeniedException:
-            words.append(f"{what}: not known, because {operation} is not allowed")
-        except ResourceNotFoundException:
-            pass
-        except PenstockError as error:
-            # An endpoint without the operation has none of it. Servers differ in how they say so.
-            if getattr(error, "retryable", False):
-                words.append(f"{what}: not known, because {operation} failed")
-    return tuple(words)
-
-
-def _replicas(answer: Mapping[str, Any]) -> list[str]:
-    regions = [one.get("RegionName", "?") for one in answer["Table"].get("Replicas") or ()]
-    return [f"replicas in {', '.join(sorted(regions))}"] if regions else []
-
-
-def _destinations(answer: Mapping[str, Any]) -> list[str]:
-    streams = answer.get("KinesisDataStreamDestinations") or ()
-    active = [one["StreamArn"] for one in streams if one.get("DestinationStatus") != "DISABLED"]
-    return [f"Kinesis destination {arn}" for arn in active]
-
-
-def _insights(answer: Mapping[str, Any]) -> list[str]:
-    is_on = answer.get("ContributorInsightsStatus") in ("ENABLED", "ENABLING")
-    return ["Contributor Insights"] if is_on else []
-
-
-def _policy(answer: Mapping[str, Any]) -> list[str]:
-    return ["a resource policy"] if answer.get("Policy") else []
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.tables.definitions.definition import PITR_DAYS, Attribute, Index, Maximum, Table, Throughput
+from penstock.tables.definitions.resource_policy import policy_document
 
 _MODULE = "penstock.tables.definitions.definition"
 
@@ -45,6 +46,12 @@ def _table(table: Table) -> str:
         members.append(("warm", _throughput(table.warm)))
     settings = ("table_class", "deletion_protection", "sse")
     members += [(name, _literal(getattr(table, name))) for name in settings if getattr(table, name) is not None]
+    if table.ignore:
+        members.append(("ignore", _literal(list(table.ignore))))
+    if table.resource_policy is not None:
+        members.append(("resource_policy", _document(policy_document(table.resource_policy), "        ")))
+    if table.allow:
+        members.append(("allow", _literal(dict(table.allow))))
     lines = "".join(f"        {f'{name}=' if name else ''}{value},\n" for name, value in members)
     return f"    Table(\n{lines}    )"
 
@@ -81,6 +88,20 @@ def _literal(value: Any) -> str:
             return f"{{{', '.join(f'{_literal(key)}: {_literal(one)}' for key, one in value.items())}}}"
         case _:
             return repr(value)
+
+
+def _document(value: Any, indent: str) -> str:
+    """Nested values, a member a line."""
+    inner = indent + "    "
+    match value:
+        case dict() if value:
+            rows = "".join(f"{inner}{_literal(key)}: {_document(one, inner)},\n" for key, one in value.items())
+            return f"{{\n{rows}{indent}}}"
+        case list() if any(isinstance(one, dict | list) for one in value):
+            rows = "".join(f"{inner}{_document(one, inner)},\n" for one in value)
+            return f"[\n{rows}{indent}]"
+        case _:
+            return _literal(value)
 
 
 def _throughput(units: Throughput) -> str:

@@ -29,6 +29,7 @@ from penstock.tables.definitions.definition import (
 )
 from penstock.tables.definitions.export_file import ExportError
 from penstock.tables.definitions.problems import check
+from penstock.tables.definitions.resource_policy import policy_text
 
 
 class HclError(PenstockError):
@@ -267,6 +268,22 @@ def unquote(token: _Token) -> str:
 
 RESOURCE = "aws_dynamodb_table"
 KMS_KEY = "aws_kms_key"
+POLICY = "aws_dynamodb_resource_policy"
+
+_IGNORED = {
+    "billing": ("billing_mode", "read_capacity", "write_capacity"),
+    "deletion_protection": ("deletion_protection_enabled",),
+    "on_demand_max": ("on_demand_throughput",),
+    "pitr": ("point_in_time_recovery",),
+    "sse": ("server_side_encryption",),
+    "stream": ("stream_enabled", "stream_view_type"),
+    "table_class": ("table_class",),
+    "tags": ("tags", "tags_all"),
+    "ttl": ("ttl",),
+    "warm": ("warm_throughput",),
+}
+"""What Terraform calls the members of `ignore`. It has no name for the capacity of one index alone."""
+
 MULTI_ATTRIBUTE_PROVIDER = ">= 6.37"
 """The provider knows index keys of several attributes since 6.29, and until 6.37 had mistakes in removing them."""
 
@@ -287,6 +304,8 @@ def template_text(tables: Iterable[Table], naming: Naming, *, imports: bool = Fa
             place = Reference(f"{RESOURCE}.{labels[-1]}")
             blocks.append(Block("import", (), {"to": place, "id": naming.full_name(table.name)}))
         blocks.append(_resource(table, labels[-1], naming.full_name(table.name)))
+        if table.resource_policy:
+            blocks.append(_policy(table, labels[-1]))
     return render(Block(blocks=blocks))
 
 
@@ -328,6 +347,13 @@ def _resource(table: Table, name: str, full_name: str) -> Block:
     return Block("resource", (RESOURCE, name), attributes, _parts(table, name))
 
 
+def _policy(table: Table, name: str) -> Block:
+    """A resource of its own. To put a policy that is there already is no change of it, so that it has no import."""
+    members = {"resource_arn": Reference(f"{RESOURCE}.{name}.arn"), "policy": table.resource_policy}
+    ignored = {"ignore_changes": [Reference("policy")]} if "resource_policy" in table.ignore else {}
+    return Block("resource", (POLICY, name), members, [Block("lifecycle", (), ignored)] if ignored else [])
+
+
 def _capacity(billing: Billing) -> dict[str, Any]:
     if isinstance(billing, Throughput):
         return {"billing_mode": "PROVISIONED", "read_capacity": billing.read, "write_capacity": billing.write}
@@ -351,7 +377,11 @@ def _parts(table: Table, name: str) -> list[Block]:
         parts.append(Block("point_in_time_recovery", (), {"enabled": table.pitr > 0, **days}))
     if table.sse is not None:
         parts.append(_encryption(table.sse, name))
-    return [*parts, Block("lifecycle", (), {"prevent_destroy": True})]
+    ignored = [Reference(one) for member in table.ignore for one in _IGNORED.get(member, ())]
+    return [
+        *parts,
+        Block("lifecycle", (), {"prevent_destroy": True, **({"ignore_changes": ignored} if ignored else {})}),
+    ]
 
 
 def _global_index(index: Index) -> Block:
@@ -416,7 +446,8 @@ def read_template(text: str, file: str = "tables.tf") -> tuple[Table, ...]:
     try:
         body = parse(text)
         keys = {one.labels[1]: one.attributes["key_id"] for one in body.all("data") if one.labels[:1] == (KMS_KEY,)}
-        found = [_read(one, keys) for one in body.all("resource") if one.labels[:1] == (RESOURCE,)]
+        policies = {one.labels[1]: one for one in body.all("resource") if one.labels[:1] == (POLICY,)}
+        found = [_read(one, keys, policies) for one in body.all("resource") if one.labels[:1] == (RESOURCE,)]
     except HclError as error:
         raise ExportError(file, error.reason, line=error.line, column=1) from None
     except (KeyError, TypeError, AttributeError) as error:
@@ -426,7 +457,7 @@ def read_template(text: str, file: str = "tables.tf") -> tuple[Table, ...]:
     return tuple(found)
 
 
-def _read(block: Block, keys: Mapping[str, str]) -> Table:
+def _read(block: Block, keys: Mapping[str, str], policies: Mapping[str, Block]) -> Table:
     given = block.attributes
     types = {one.attributes["name"]: one.attributes["type"] for one in block.all("attribute")}
     key = _read_key(block, types)
@@ -447,7 +478,19 @@ def _read(block: Block, keys: Mapping[str, str]) -> Table:
         table_class=given.get("table_class"),
         deletion_protection=given.get("deletion_protection_enabled"),
         sse=_read_encryption(block.one("server_side_encryption"), keys),
+        ignore=_read_ignored(block, policies.get(block.labels[1])),
+        resource_policy=policy_text(policies[block.labels[1]].attributes["policy"])
+        if block.labels[1] in policies
+        else None,
     )
+
+
+def _read_ignored(block: Block, policy: Block | None) -> tuple[str, ...]:
+    lifecycles = [one.one("lifecycle") for one in (block, policy) if one is not None]
+    given = [one.attributes.get("ignore_changes", ()) for one in lifecycles if one is not None]
+    paths = {one.path for several in given for one in several}
+    found = [member for member, theirs in _IGNORED.items() if paths.issuperset(theirs)]
+    return tuple(sorted([*found, *(["resource_policy"] if "policy" in paths else [])]))
 
 
 def _read_capacity(given: Mapping[str, Any]) -> Billing:

@@ -159,6 +159,19 @@ class SetSse:
     sse: bool | str
 
 
+@dataclass(frozen=True, slots=True)
+class SetResourcePolicy:
+    """`policy` is its JSON; `was` is '' for a table that has none."""
+
+    policy: str
+    was: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveResourcePolicy:
+    pass
+
+
 Change = (
     CreateTable
     | DeleteTable
@@ -182,7 +195,32 @@ Change = (
     | SetDeletionProtection
     | SetTableClass
     | SetSse
+    | SetResourcePolicy
+    | RemoveResourcePolicy
 )
+
+
+def setting_of(change: Change) -> str | None:
+    """The one member of a description that a change is about, `by-due.warm` for that of an index; None for the rest."""
+    match change:
+        case SetTableClass():
+            return "table_class"
+        case SetSse():
+            return "sse"
+        case SetMaximum():
+            return "on_demand_max"
+        case SetWarm():
+            return "warm"
+        case SetIndexMaximum(index):
+            return f"{index}.on_demand_max"
+        case SetIndexWarm(index):
+            return f"{index}.warm"
+        case SetDeletionProtection():
+            return "deletion_protection"
+        case SetStream():
+            return "stream"
+        case _:
+            return None
 
 
 # ── what a change costs ─────────────────────────────────────────────────────────────────────────────
@@ -267,6 +305,8 @@ def cost_of(change: Change, items: int = 0) -> Cost:
             return Blocks("the table is UPDATING for some minutes")
         case SetDeletionProtection(False):
             return Destroys("the table can then be deleted")
+        case RemoveResourcePolicy():
+            return Destroys("those whom it lets in lose their access")
         case (
             CreateTable()
             | SetDeletionProtection()
@@ -274,6 +314,7 @@ def cost_of(change: Change, items: int = 0) -> Cost:
             | SetIndexWarm()
             | SetMaximum()
             | SetPitr()
+            | SetResourcePolicy()
             | SetStream()
             | SetTags()
             | RemoveTags()
@@ -282,6 +323,24 @@ def cost_of(change: Change, items: int = 0) -> Cost:
             return Quick()
         case _:
             assert_never(change)
+
+
+def is_destructive(change: Change, items: int = 0) -> bool:
+    """Whether a change loses what nobody can bring back by undoing it: data, history, or an index that queries use.
+
+    Such a change is made only if somebody has said so for it: `--allow-destroy`, or the table's name typed. TTL is one
+    of them where there are items: those whose time has passed are deleted. The end of deletion protection is none: it
+    loses nothing by itself.
+    """
+    match change:
+        case DeleteTable() | DropIndex() | ClearStream():
+            return True
+        case SetPitr(days, was):
+            return bool(was) and days < (was or 0)
+        case SetTtl():
+            return items > 0
+        case _:
+            return False
 
 
 def fill_seconds(index: Index, items: int) -> float:
@@ -343,20 +402,20 @@ def describe(change: Change) -> str:
         case DropIndex(index):
             return f"- index {index.name}"
         case UpdateBilling(billing, was):
-            return f"~ capacity: {_capacity(was)} → {_capacity(billing)}"
+            return f"~ capacity: {capacity_text(was)} → {capacity_text(billing)}"
         case UpdateThroughput(units, was):
-            return f"~ capacity: {_capacity(was)} → {_capacity(units)}"
+            return f"~ capacity: {capacity_text(was)} → {capacity_text(units)}"
         case UpdateIndexThroughput(name, units, was):
-            before = f"{_capacity(was)} → " if was is not None else ""
-            return f"~ index {name}: {before}{_capacity(units)}"
+            before = f"{capacity_text(was)} → " if was is not None else ""
+            return f"~ index {name}: {before}{capacity_text(units)}"
         case SetMaximum(maximum):
-            return f"~ on-demand maximum: {_maximum(maximum)}"
+            return f"~ on-demand maximum: {maximum_text(maximum)}"
         case SetIndexMaximum(name, maximum):
-            return f"~ index {name}, on-demand maximum: {_maximum(maximum)}"
+            return f"~ index {name}, on-demand maximum: {maximum_text(maximum)}"
         case SetWarm(warm):
-            return f"~ warm throughput: {_capacity(warm)}"
+            return f"~ warm throughput: {capacity_text(warm)}"
         case SetIndexWarm(name, warm):
-            return f"~ index {name}, warm throughput: {_capacity(warm)}"
+            return f"~ index {name}, warm throughput: {capacity_text(warm)}"
         case _:
             return _describe_setting(change)
 
@@ -364,9 +423,11 @@ def describe(change: Change) -> str:
 Setting = (
     ClearStream
     | ClearTtl
+    | RemoveResourcePolicy
     | RemoveTags
     | SetDeletionProtection
     | SetPitr
+    | SetResourcePolicy
     | SetSse
     | SetStream
     | SetTableClass
@@ -399,11 +460,15 @@ def _describe_setting(change: Setting) -> str:
             return f"~ table class {table_class}"
         case SetSse(sse):
             return f"~ encryption with {_encryption_key(sse)}"
+        case SetResourcePolicy(_, was):
+            return f"{'~' if was else '+'} resource policy"
+        case RemoveResourcePolicy():
+            return "- resource policy"
         case _:
             assert_never(change)
 
 
-def _capacity(billing: Billing) -> str:
+def capacity_text(billing: Billing) -> str:
     return f"{billing.read:,} read, {billing.write:,} write" if isinstance(billing, Throughput) else "on demand"
 
 
@@ -413,7 +478,7 @@ def _encryption_key(sse: bool | str) -> str:
     return "the account's AWS-managed key" if sse else "DynamoDB's own key"
 
 
-def _maximum(maximum: Maximum) -> str:
+def maximum_text(maximum: Maximum) -> str:
     parts = [f"{units:,} {what}" for what, units in (("read", maximum.read), ("write", maximum.write)) if units]
     return ", ".join(parts) or "none"
 

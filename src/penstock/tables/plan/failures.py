@@ -69,6 +69,17 @@ class WaitedTooLong(PenstockError):
         return f"{self.what} after {self.seconds:,.0f} s"
 
 
+class NotWaited(PenstockError):
+    """Something else would have to end first, and this run waits for nobody."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.reason}, and nothing was waited for"
+
+
 class WrongState(PenstockError):
     """A table in a state that no waiting ends."""
 
@@ -176,6 +187,8 @@ def _next_step(error: PenstockError, table: str, action: str, policy: str) -> st
             return f"Allow {action or 'the action'} on {table}{writer}."
         case WaitedTooLong():
             return f"It goes on in DynamoDB. {_AGAIN}"
+        case NotWaited():
+            return "Run it again when that is over, or without --no-wait."
         case WrongState(status=status):
             return _STATES.get(status, "Put it right first.")
         case StrangeAnswer():

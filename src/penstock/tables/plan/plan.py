@@ -19,6 +19,7 @@ from typing import Literal
 
 from penstock.tables.definitions.aws_shapes import ON_DEMAND_WARM
 from penstock.tables.definitions.definition import MANAGER, STANDARD_TAGS, Billing, Index, Maximum, Table, Throughput
+from penstock.tables.definitions.resource_policy import same_policy
 from penstock.tables.plan.changes import (
     AddIndex,
     Change,
@@ -29,6 +30,7 @@ from penstock.tables.plan.changes import (
     DeleteTable,
     DropIndex,
     Refused,
+    RemoveResourcePolicy,
     RemoveTags,
     ReplaceTable,
     SetDeletionProtection,
@@ -36,6 +38,7 @@ from penstock.tables.plan.changes import (
     SetIndexWarm,
     SetMaximum,
     SetPitr,
+    SetResourcePolicy,
     SetSse,
     SetStream,
     SetTableClass,
@@ -46,6 +49,7 @@ from penstock.tables.plan.changes import (
     UpdateIndexThroughput,
     UpdateThroughput,
     cost_of,
+    is_destructive,
 )
 
 OTHER_KEY = "DynamoDB cannot alter a primary key"
@@ -164,6 +168,14 @@ def _additions(live: Table, wanted: Table) -> Iterator[Change]:
         yield SetPitr(0, live.pitr)
     if wanted.deletion_protection is False and live.deletion_protection:
         yield SetDeletionProtection(False)
+    yield from _policy_changes(live, wanted)
+
+
+def _policy_changes(live: Table, wanted: Table) -> Iterator[Change]:
+    """Last of all: a policy may be what lets the caller make the other changes."""
+    before, after = live.resource_policy or "", wanted.resource_policy
+    if after is not None and not same_policy(before, after):
+        yield SetResourcePolicy(after, before) if after else RemoveResourcePolicy()
 
 
 def kept_indexes(live: Table, wanted: Table) -> tuple[tuple[Index, Index], ...]:
@@ -243,6 +255,13 @@ class TablePlan:
     def refusal(self) -> tuple[Change, Refused] | None:
         """The first change that is never made; nothing of the table is changed then."""
         return next(((change, cost) for change, cost in self.priced if isinstance(cost, Refused)), None)
+
+    @property
+    def destructive(self) -> tuple[Change, ...]:
+        """The changes that would be made and that lose something: see `is_destructive`."""
+        if self.refusal is not None:
+            return ()  # nothing of it is made
+        return tuple(change for change in self.changes if is_destructive(change, self.items))
 
     @property
     def fate(self) -> Fate:

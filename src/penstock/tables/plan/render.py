@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from penstock.tables.definitions.export_file import export_form
 from penstock.tables.plan.changes import (
     AddIndex,
     Change,
@@ -19,6 +20,7 @@ from penstock.tables.plan.changes import (
     Fills,
     Quick,
     Refused,
+    RemoveResourcePolicy,
     RemoveTags,
     ReplaceTable,
     cost_text,
@@ -26,6 +28,7 @@ from penstock.tables.plan.changes import (
     describe,
     describe_whole,
 )
+from penstock.tables.plan.created import created_lines
 from penstock.tables.plan.plan import Plan, TablePlan
 
 # ── for people ──────────────────────────────────────────────────────────────────────────────────────
@@ -53,7 +56,7 @@ def render_text(plan: Plan) -> str:
 
 
 def render_lines(plan: Plan) -> tuple[Line, ...]:
-    """One line a change, the tables' names in one column, and the sum below."""
+    """One line a change, a new table in full, the tables' names in one column, and the sum below."""
     with_changes = [table for table in plan.tables if table.changes]
     texts = [[(describe(change), cost_text(cost)) for change, cost in table.priced] for table in with_changes]
     name_width = max((len(table.name) for table in with_changes), default=0)
@@ -80,6 +83,11 @@ def render_summary(plan: Plan) -> str:
 def _table_lines(table: TablePlan, texts: list[tuple[str, str]], name_width: int, change_width: int) -> Iterator[Line]:
     head, style = _marker(table)
     name = f"{head:>3} {table.name}"
+    if isinstance(table.changes[0], CreateTable):
+        for text in created_lines(table.changes[0].table):
+            yield Segment(name.ljust(4 + name_width), style), Segment(_GAP + text, "create")
+            name = ""
+        return
     for (change, cost), (change_text, price) in zip(table.priced, texts, strict=True):
         pieces = [Segment(name.ljust(4 + name_width) if change_text or price else name, style)]
         if change_text or price:
@@ -106,7 +114,7 @@ def _style(change: Change) -> Style:
     match change:
         case AddIndex():
             return "create"
-        case DropIndex() | DeleteTable() | ClearTtl() | ClearStream() | RemoveTags():
+        case DropIndex() | DeleteTable() | ClearTtl() | ClearStream() | RemoveTags() | RemoveResourcePolicy():
             return "delete"
         case ReplaceTable():
             return "replace"
@@ -123,17 +131,21 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 
 
 def _table_json(table: TablePlan) -> dict[str, Any]:
-    changes = [_change_json(change, cost) for change, cost in table.priced]
+    changes = [_change_json(change, cost, table) for change, cost in table.priced]
     return {"table": table.name, "fate": table.fate, "items": table.items, "changes": changes}
 
 
-def _change_json(change: Change, cost: Cost) -> dict[str, Any]:
+def _change_json(change: Change, cost: Cost, table: TablePlan) -> dict[str, Any]:
     form: dict[str, Any] = {"change": type(change).__name__, "text": describe_whole(change)}
     index = getattr(change, "index", None)
     if index is not None:
         form["index"] = index if isinstance(index, str) else index.name
     if isinstance(change, ReplaceTable):
         form["because"] = change.because
+    if isinstance(change, CreateTable):
+        form["definition"] = export_form(change.table, warm=True)
+    if change in table.destructive:
+        form["destructive"] = True
     return form | {"cost": _cost_json(cost)}
 
 

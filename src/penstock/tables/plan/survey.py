@@ -8,20 +8,38 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from penstock.client.database import Database
-from penstock.errors import PenstockError, ResourceNotFoundException, TableNotFoundException, UnknownOperationException
+from penstock.errors import (
+    AccessDeniedException,
+    PenstockError,
+    PolicyNotFoundException,
+    ResourceNotFoundException,
+    TableNotFoundException,
+    UnknownOperationException,
+)
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
 from penstock.tables.definitions.definition import Index, Naming, Table, check_names
 from penstock.tables.definitions.problems import DefinitionError
-from penstock.tables.plan.changes import Change, ClearStream, DropIndex, SetStream
+from penstock.tables.plan.changes import (
+    Change,
+    ClearStream,
+    DropIndex,
+    SetStream,
+    UpdateThroughput,
+    describe,
+    setting_of,
+)
 from penstock.tables.plan.failures import Failure, TablesUnreadable, failure_of
 from penstock.tables.plan.plan import Plan, TablePlan, plan_table
 
 Json = dict[str, Any]
 T = TypeVar("T")
+
+PolicyReading = Literal["", "ask", "need"]
+"""Whether a resource policy is not read, read if that is allowed, or necessary."""
 
 WORKERS = 16
 """Tables looked at side by side: a fleet of 13 is one round, and a connection each is not too many."""
@@ -47,6 +65,12 @@ class Live:
     facts: Facts
     unsupported: frozenset[str] = frozenset()
     """Members of a definition that this endpoint does not have, or does not tell."""
+    absent: frozenset[str] = frozenset()
+    """Settings that its description does not have at all (`absent_settings`)."""
+    tells_all: bool = True
+    """Whether a setting that is absent is off. Endpoints that only look like DynamoDB forget what they take."""
+    taken: frozenset[str] = frozenset()
+    """Changes, in words, that this endpoint has taken and does not tell: they are not planned again."""
 
     @property
     def in_motion(self) -> bool:
@@ -54,12 +78,13 @@ class Live:
         return self.facts.status != "ACTIVE" or bool(self.facts.filling or self.facts.leaving)
 
 
-def inspect(db: Database, name: str, *, settings: bool = True) -> Live | None:
+def inspect(db: Database, name: str, *, settings: bool = True, policy: bool = False) -> Live | None:
     """The table of this full name, or None if there is none.
 
     `settings` are TTL, point-in-time recovery and tags, which have calls of their own; without them, they are None.
+    So is the resource policy unless it is asked for (`policy`).
     """
-    return _TableReader(db, name).run(settings=settings)
+    return _TableReader(db, name, "need" if policy else "").run(settings=settings)
 
 
 def require_table(db: Database, name: str, *, settings: bool = True) -> Live:
@@ -76,13 +101,23 @@ def require_table(db: Database, name: str, *, settings: bool = True) -> Live:
 
 
 def inspect_all(
-    db: Database, names: Iterable[str], *, settings: bool = True, workers: int = WORKERS, policy: str = ""
+    db: Database,
+    names: Iterable[str],
+    *,
+    settings: bool = True,
+    workers: int = WORKERS,
+    policy: str = "",
+    with_policies: Callable[[str], PolicyReading] = lambda name: "",
 ) -> dict[str, Live | Failure | None]:
-    """The same for many tables, side by side; for one that could not be looked at, why."""
+    """The same for many tables, side by side; for one that could not be looked at, why.
+
+    `policy` is the command that writes the IAM policy, `with_policies` says which resource policies are read: those
+    that are only asked for may be forbidden, and are unsupported then.
+    """
     wanted = list(dict.fromkeys(names))
 
     def one(name: str) -> Live | Failure | None:
-        look = _TableReader(db, name)
+        look = _TableReader(db, name, with_policies(name))
         try:
             return look.run(settings=settings)
         except PenstockError as error:
@@ -92,10 +127,15 @@ def inspect_all(
 
 
 def inspect_every(
-    db: Database, names: Iterable[str], *, settings: bool = True, policy: str = ""
+    db: Database,
+    names: Iterable[str],
+    *,
+    settings: bool = True,
+    policy: str = "",
+    with_policies: Callable[[str], PolicyReading] = lambda name: "",
 ) -> dict[str, Live | None]:
     """The same, all or nothing: raises TablesUnreadable with every failure."""
-    found = inspect_all(db, names, settings=settings, policy=policy)
+    found = inspect_all(db, names, settings=settings, policy=policy, with_policies=with_policies)
     failures = [one for one in found.values() if isinstance(one, Failure)]
     if failures:
         raise TablesUnreadable(failures)
@@ -113,8 +153,8 @@ def side_by_side(work: Callable[[str], T], names: list[str], workers: int) -> li
 class _TableReader:
     """One table's describes; `operation` is the one that was asked last, for whoever must tell of a failure."""
 
-    def __init__(self, db: Database, name: str) -> None:
-        self._db, self._name = db, name
+    def __init__(self, db: Database, name: str, policy: PolicyReading = "") -> None:
+        self._db, self._name, self._reading = db, name, policy
         self._unsupported: set[str] = set()
         self.operation = ""
 
@@ -139,9 +179,13 @@ class _TableReader:
             ttl=self._setting("ttl", "DescribeTimeToLive"),
             pitr=self._setting("pitr", "DescribeContinuousBackups"),
             tags=self._tags(facts.arn),
+            policy=self._policy(facts.arn) if self._reading else None,
         )
         forgotten = _FORGOTTEN if facts.arn.startswith(_LOCAL) else frozenset[str]()
-        return Live(table, facts, forgotten | self._unsupported)
+        # DynamoDB gives every table an id.
+        tells_all = self._db.capabilities.tells_settings and "TableId" in description["Table"]
+        absent = aws_shapes.absent_settings(description)
+        return Live(table, facts, forgotten | self._unsupported, absent, tells_all)
 
     def _ask(self, operation: str, body: Json | None = None) -> Json:
         self.operation = operation
@@ -155,6 +199,19 @@ class _TableReader:
             return None
         except TableNotFoundException:
             return {}  # backups hear of a new table later than others
+
+    def _policy(self, arn: str) -> str | None:
+        try:
+            return str(self._ask("GetResourcePolicy", {"ResourceArn": arn}).get("Policy") or "")
+        except PolicyNotFoundException:
+            return ""
+        except AccessDeniedException:
+            if self._reading == "need":
+                raise
+        except UnknownOperationException:
+            pass
+        self._unsupported.add("resource_policy")
+        return None
 
     def _tags(self, arn: str) -> list[dict[str, str]] | None:
         tags: list[dict[str, str]] = []
@@ -215,6 +272,13 @@ class Survey:
         return tuple(sorted(found))
 
     @property
+    def untold(self) -> tuple[str, ...]:
+        """`jobs (~ table class STANDARD)`: what this endpoint was sent, has taken, and does not tell."""
+        return tuple(
+            f"{one.name} ({', '.join(sorted(one.live.taken))})" for one in self.tables if one.live and one.live.taken
+        )
+
+    @property
     def ignored(self) -> tuple[str, ...]:
         """`jobs (billing, ttl)`: what a definition leaves to others, or does not tell."""
         return tuple(filter(None, map(_ignored, self.tables)))
@@ -233,9 +297,16 @@ def survey(db: Database | None, tables: Iterable[Table], naming: Naming, *, poli
     """
     wanted = {naming.full_name(table.name): table for table in tables}
     check_names(wanted.values(), naming)
-    found = {} if db is None else inspect_every(db, wanted, policy=policy)
+    found: dict[str, Live | None] = {}
+    if db is not None:
+        with_policy = {name for name, table in wanted.items() if table.resource_policy is not None}
+        found = inspect_every(
+            db, wanted, policy=policy, with_policies=lambda name: "need" if name in with_policy else ""
+        )
     surveyed = [survey_table(name, table, found.get(name)) for name, table in wanted.items()]
-    return Survey(tuple([one if db is None else _keep_rekey_stream(db, one, policy) for one in surveyed]), naming)
+    if db is not None:
+        surveyed = [_keep_rekey_stream(db, _keep_replicas(one), policy) for one in surveyed]
+    return Survey(tuple(surveyed), naming)
 
 
 def keep_added_indexes(survey: Survey, drop: Iterable[str] = ()) -> Survey:
@@ -281,7 +352,24 @@ def survey_table(name: str, wanted: Table, live: Live | None) -> TableSurvey:
     """A table that is being deleted is one that is not there: it is made again when it is gone."""
     if live is None or live.facts.status == "DELETING":
         return TableSurvey(name, wanted, live, plan_table(name, None, wanted))
-    return TableSurvey(name, wanted, live, plan_table(name, live.table, _comparable(wanted, live), live.facts.items))
+    plan = plan_table(name, live.table, _comparable(wanted, live), live.facts.items)
+    left = tuple(one for one in plan.changes if setting_of(one) not in live.absent or describe(one) not in live.taken)
+    return TableSurvey(name, wanted, live, replace(plan, changes=left))
+
+
+def _keep_replicas(table: TableSurvey) -> TableSurvey:
+    """Replication reads the stream: what would end it is not planned. And a hint where autoscaling may be at work."""
+    wanted, live = table.wanted, table.live
+    if wanted is None or live is None:
+        return table
+    regions = ", ".join(live.facts.replicas)
+    if regions and any(_ends_stream(one) for one in table.plan.changes):
+        kept = survey_table(table.name, wanted.replace(stream=live.table.stream), live)
+        table = replace(kept, wanted=wanted, note=f"its stream stays as it is: its replicas in {regions} need it")
+    if live.facts.rescaled and any(isinstance(one, UpdateThroughput) for one in table.plan.changes):
+        hint = 'its capacity was changed since it was made: if autoscaling does that, define ignore=["billing"]'
+        table = replace(table, note="; ".join(filter(None, (table.note, hint))))
+    return table
 
 
 def _keep_rekey_stream(db: Database, table: TableSurvey, policy: str) -> TableSurvey:
@@ -304,7 +392,7 @@ def _keep_rekey_stream(db: Database, table: TableSurvey, policy: str) -> TableSu
         return table
     kept = survey_table(table.name, wanted.replace(stream=live.table.stream), live)
     note = "its stream stays as it is until the rekey that reads it is confirmed or rolled back"
-    return replace(kept, wanted=wanted, note=note)
+    return replace(kept, wanted=wanted, note="; ".join(filter(None, (table.note, note))))
 
 
 def _ends_stream(change: Change) -> bool:

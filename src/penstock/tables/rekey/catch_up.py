@@ -28,13 +28,17 @@ class TooManyProblems(PenstockError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = list(problems)
+        self.next_steps = ("penstock tables rekey", "penstock tables rekey rollback")
+        """To continue, and to begin again."""
         super().__init__(self.problems)
 
     def __str__(self) -> str:
         shown = "\n".join(f"  {one}" for one in self.problems[:10])
+        again, back = self.next_steps
         return (
             f"More than {MOST_PROBLEMS:,} items cannot be moved; the first ones:\n{shown}\n"
-            "Run it again with another --map, or `penstock tables rekey rollback` and begin with another --key."
+            f"Run it again with another --map (`{again} --map MAP`), "
+            f"or roll back (`{back}`) and begin with another --key."
         )
 
 

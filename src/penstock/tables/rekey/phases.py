@@ -10,14 +10,19 @@
    all items (checksums.py), and where those leave a doubt, item by item.
 4. The old table is never written to. Until `confirm`, `rollback` leaves everything as it was.
 5. What acts on its own (TTL, the stream, deletion protection) comes to the new table when it is confirmed.
+6. That a rekey has begun, was confirmed or rolled back is in the history of both tables (penstock-state), once. It is
+   written before the state that follows from it: killed in between, the next run finds it there.
 """
 
 from __future__ import annotations
 
+import shlex
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from penstock.client.database import Database
 from penstock.client.items.keys import TableKey
@@ -27,15 +32,17 @@ from penstock.errors import PenstockError, TrimmedDataAccessException
 from penstock.tables.apply.apply import change, delete, make, reconcile
 from penstock.tables.data.transfers import ItemTable, KeyText, Page, Places, fresh_key
 from penstock.tables.definitions import aws_shapes
-from penstock.tables.definitions.definition import Index, Table, attributes_of
+from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.export_file import export_text, read_export
 from penstock.tables.plan.changes import ClearStream, SetStream
 from penstock.tables.plan.survey import inspect, require_table
 from penstock.tables.rekey.catch_up import CatchUpWriter, TooManyProblems
 from penstock.tables.rekey.checksums import Changed, Doubts, Sums
 from penstock.tables.rekey.item_mapping import Problem, parse_mapping
+from penstock.tables.rekey.new_table import TableOptions, differing_options, key_text, new_definition, option_words
 from penstock.tables.rekey.state import Phase, RekeyRun, RekeyStore
 from penstock.tables.rekey.stream import StreamReader
+from penstock.tables.state.state_table import Entry, StateTable
 from penstock.wire.values import Item
 
 VIEW = "NEW_AND_OLD_IMAGES"
@@ -48,24 +55,53 @@ _SORTED_PAGES = 4  # are written together, in the order of their new keys: of on
 _SHOWN_PROBLEMS = 20
 
 Tell = Callable[[RekeyRun], object]
+CommandLine = Callable[[str, str], str]
+"""A complete command for an action ("", "confirm", "rollback") and a table: what an error says to run next."""
+
+
+class NoRekey(PenstockError):
+    """There is no rekey of this table."""
+
+
+class NotReady(PenstockError):
+    """The rekey has to go on before it can be confirmed."""
+
+
+class OtherOptions(PenstockError):
+    """A rekey that has begun keeps its options."""
 
 
 class Unmapped(PenstockError):
     """Items that have no place in the new table."""
 
-    def __init__(self, run: RekeyRun, problems: Iterable[Problem]) -> None:
+    def __init__(self, run: RekeyRun, problems: Iterable[Problem], next_step: str = "") -> None:
         self.source = run.source
         self.problems = list(problems)
+        self.next_step = next_step
         super().__init__(self.problems)
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """The facts, for --json."""
+        shown = self.problems[:_SHOWN_PROBLEMS]
+        return {
+            "problem_count": len(self.problems),
+            "problems": [{"key": one.key, "text": one.text} for one in shown],
+        }
 
     def __str__(self) -> str:
         shown = "".join(f"\n  {one}" for one in self.problems[:_SHOWN_PROBLEMS])
         rest = len(self.problems) - _SHOWN_PROBLEMS
         more = f"\n  … and {rest:,} more" if rest > 0 else ""
+        again = f": `{self.next_step}`" if self.next_step else ""
         return (
             f"{len(self.problems):,} items of {self.source} cannot be moved:{shown}{more}\n"
-            "Mend the items or the mapping, and run it again: it continues."
+            f"Mend the items or the mapping, and run it again: it continues{again}."
         )
+
+
+def _short_command(action: str, source: str) -> str:
+    return " ".join(["penstock tables rekey", *filter(None, [action]), source])
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,66 +117,65 @@ class Options:
     clock: Clock = field(default_factory=SystemClock)
     sleep: Callable[[float], object] = time.sleep
     tell: Tell = lambda run: None
+    command: CommandLine = _short_command
+    warn: Callable[[str], object] = lambda text: None
+    """Told of what keeps no rekey from going on: a history that cannot be written."""
+    purpose: str = ""
+    """The command, for the history."""
 
 
 def plan_rekey(
-    db: Database, source: str, into: str, key: str, *, map: str = "", indexes: Iterable[str] = ()
+    db: Database,
+    source: str,
+    into: str,
+    key: str = "",
+    *,
+    map: str = "",
+    indexes: Iterable[str] = (),
+    local_indexes: Iterable[str] = (),
+    drop_indexes: Iterable[str] = (),
+    command: CommandLine = _short_command,
 ) -> RekeyRun:
-    """The rekey, checked as far as it can be before anything is done. `key` is "job_id:S,comment_id:N"; an index is
-    "name=conversation_id:S,comment_id:N".
-    """
+    """The rekey, checked as far as it can be before anything is done; new_table.py has the spelling of its options."""
+    options = TableOptions(key, tuple(indexes), tuple(local_indexes), tuple(drop_indexes))
     table = require_table(db, source).table
     if source == into:
-        raise PenstockError("DynamoDB cannot alter a primary key in place: give --into another name.")
+        raise PenstockError("DynamoDB cannot alter a key or a local index in place: give --into another name.")
     if inspect(db, into, settings=False) is not None:
         raise PenstockError(f"There is a table {into} already. Give another name with --into, or delete that one.")
+    _refuse_unfinished(db, source, into, command)
     if table.stream not in (None, VIEW):
         raise PenstockError(
             f"The stream of {source} shows {table.stream}; a rekey needs {VIEW}. Its readers would lose it: "
             f"set the definition's stream to {VIEW} and apply it when they can bear that."
         )
-    wanted = new_definition(table, into, key, indexes)
+    wanted = new_definition(table, into, options)
     parse_mapping(
         map, TableKey.from_description(_create_request(table)), TableKey.from_description(_create_request(wanted))
     )
-    return RekeyRun(source, into, key, map, list(indexes), export_text(wanted), stream_is_ours=table.stream is None)
-
-
-def new_definition(old: Table, name: str, key: str, indexes: Iterable[str] = ()) -> Table:
-    """The old table's definition with another key. A local index hangs on the partition key: where that changes, it
-    becomes a global one with the same key, which answers the same queries.
-    """
-    parts = attributes_of([part.strip() for part in key.split(",")])
-    kept = [_without_local(one) if one.local and one.key.hash != parts[:1] else one for one in old.indexes]
-    added = [_parse_index(text) for text in indexes]
-    replaced = {one.name for one in added}
-    return Table(
-        name,
-        key=parts,
-        indexes=[*(one for one in kept if one.name not in replaced), *added],
-        ttl=old.ttl,
-        stream=old.stream,
-        pitr=old.pitr,
-        tags=old.tags,
-        billing=old.billing,
-        on_demand_max=old.on_demand_max,
-        warm=old.warm,
-        table_class=old.table_class,
-        deletion_protection=old.deletion_protection,
-        sse=old.sse,
+    return RekeyRun(
+        source,
+        into,
+        key_text(wanted.key),
+        map,
+        list(options.indexes),
+        export_text(wanted),
+        stream_is_ours=table.stream is None,
+        local_indexes=list(options.local_indexes),
+        drop_indexes=list(options.drop_indexes),
     )
 
 
-def _without_local(index: Index) -> Index:
-    return Index(index.name, key=index.key, projection=index.projection)
-
-
-def _parse_index(text: str) -> Index:
-    name, equals, key = text.partition("=")
-    if not (name and equals and key):
-        raise PenstockError(f"--index {text}: write name=partition:S,sort:N.")
-    hash_part, *range_part = (part.strip() for part in key.split(","))
-    return Index(name, hash_part, range_part)
+def _refuse_unfinished(db: Database, source: str, into: str, command: CommandLine) -> None:
+    """A table that a rekey still fills has not all items yet, and its rollback would delete it."""
+    for other in RekeyStore(db).unfinished():
+        if other.into == source:
+            raise PenstockError(
+                f"{source} is still being filled by the rekey of {other.source}, which is {other.phase}. "
+                f"Confirm that one first: `{command('confirm', other.source)}`."
+            )
+        if other.into == into and other.source != source:
+            raise PenstockError(f"The rekey of {other.source} makes {into} too. Give another name with --into.")
 
 
 def _create_request(table: Table) -> dict[str, object]:
@@ -164,6 +199,7 @@ class Rekey:
     def start(self, run: RekeyRun) -> RekeyRun:
         """Begins a rekey and works until it is ready."""
         run.started_at = self._options.clock.now()
+        run.id = uuid.uuid4().hex[:12]
         self._store.begin(run)
         return self._run_with_lease(run, self._until_ready)
 
@@ -183,19 +219,26 @@ class Rekey:
         run = self._take_run(source)
         if run.verified_at is None:  # one that was ready may be on its way there again: an interrupted confirm
             self._store.release(source)
-            raise PenstockError(
-                f"The rekey of {source} is {run.phase}, not ready. Run `penstock tables rekey {source}`."
-            )
+            raise NotReady(f"The rekey of {source} is {run.phase}, not ready. Run `{self._command('', source)}`.")
         return self._run_with_lease(run, lambda: self._finish(quiet_seconds, force=force))
 
-    def rollback(self, source: str) -> RekeyRun:
-        """Deletes the new table and forgets the rekey; the old table is as it was."""
+    def rollback(self, source: str, *, force: bool = False) -> RekeyRun:
+        """Deletes the new table and forgets the rekey; the old table is as it was.
+
+        Without an old table, the new one may be the only copy: then only `force` forgets the rekey, and keeps it.
+        """
         run = self._take_run(source)
+        if not force and inspect(self._db, source, settings=False) is None:
+            self._store.release(source)
+            raise PenstockError(
+                f"{source} is not there any more, and {run.into} may be the only copy of its items: it is not deleted. "
+                f"`{self._command('rollback', source)} --force` forgets the rekey and keeps {run.into}."
+            )
         return self._run_with_lease(run, self._undo, forget=True)
 
     def _take_run(self, source: str) -> RekeyRun:
         if self._store.read(source) is None:
-            raise PenstockError(f"There is no rekey of {source} in {self._db.name}. `--key` and `--into` begin one.")
+            raise NoRekey(f"There is no rekey of {source} in {self._db.name}. `--key` and `--into` begin one.")
         run = self._store.take(source)
         if run.phase == "confirmed":
             self._store.release(source)
@@ -205,12 +248,31 @@ class Rekey:
     def _run_with_lease(self, run: RekeyRun, work: Callable[[], None], *, forget: bool = False) -> RekeyRun:
         self._run = run
         try:
+            run.id = run.id or uuid.uuid4().hex[:12]
+            if not forget:
+                self._remember("begun", f"rekey into {run.into} ({self._definition().key}) begun")
             work()
             if forget:
                 self._store.delete(run.source)
         finally:
             self._store.release(run.source)
         return run
+
+    def _command(self, action: str, source: str) -> str:
+        return self._options.command(action, source)
+
+    def _remember(self, event: str, text: str, **details: object) -> None:
+        """One entry in the history of both tables, once (6). A history that cannot be written stops nothing."""
+        run, state = self._run, StateTable(self._db, clock=self._options.clock)
+        facts = {"source": run.source, "into": run.into, "event": event, "key": run.key, **details}
+        entry = Entry("rekey", run.source, text, facts | {"command": self._options.purpose}, id=f"{run.id}-{event}")
+        try:
+            for table in (run.source, run.into):
+                if not any(one.id == entry.id for one in state.history(table=table)):
+                    words = text if table == run.source else f"{text}, as the new table of {run.source}"
+                    state.append(replace(entry, table=table, text=words))
+        except PenstockError as error:
+            self._options.warn(f"The rekey of {run.source} goes on, but is not in the history: {error}")
 
     # ── phases ───────────────────────────────────────────────────────────────────────────────────
 
@@ -229,8 +291,9 @@ class Rekey:
             try:
                 with self._restart_when_trimmed():
                     steps[self._run.phase]()
-            except TooManyProblems:
+            except TooManyProblems as error:
                 self._save()  # so that `status` shows them
+                error.next_steps = self._command("", self._run.source), self._command("rollback", self._run.source)
                 raise
 
     def _prepare(self) -> None:
@@ -238,6 +301,14 @@ class Rekey:
         run = self._run
         if require_table(self._db, run.source, settings=False).table.stream is None:
             change(self._db, run.source, SetStream(VIEW))
+        if not run.into_is_ours:
+            if inspect(self._db, run.into, settings=False) is not None:
+                raise PenstockError(
+                    f"Somebody has made a table {run.into} since this rekey was planned. It is left alone: "
+                    f"`{self._command('rollback', run.source)}`, and begin again with another --into."
+                )
+            run.into_is_ours = True
+            self._save()
         make(self._db, self._definition().replace(ttl=None, stream=None, deletion_protection=False), run.into)
         self._enter("copying")
 
@@ -247,8 +318,21 @@ class Rekey:
     def _open(self) -> None:
         run, db, options = self._run, self._db, self._options
         arn = require_table(db, run.source, settings=False).facts.stream_arn
+        if arn is None and run.is_stream_ending:
+            raise PenstockError(
+                f"The confirm of {run.source} was interrupted at its very end. "
+                f"Finish it: `{self._command('confirm', run.source)}`."
+            )
         if arn is None:
-            raise PenstockError(f"The stream of {run.source} was switched off. Roll back, and begin again.")
+            raise PenstockError(
+                f"The stream of {run.source} was switched off: what changed since then, nobody tells. "
+                f"Roll back (`{self._command('rollback', run.source)}`), and begin again."
+            )
+        if inspect(db, run.into, settings=False) is None:
+            raise PenstockError(
+                f"The new table {run.into} is not there any more: somebody deleted it. "
+                f"Roll back (`{self._command('rollback', run.source)}`), and begin again."
+            )
         if run.stream_arn not in (None, arn):
             # It was switched off and on again: what changed in between, nobody tells.
             run.shards.clear()
@@ -397,7 +481,7 @@ class Rekey:
         if settler.problems:
             self._run.phase, self._run.places = "following", None
             self._save()
-            raise Unmapped(self._run, settler.problems.values())
+            raise Unmapped(self._run, settler.problems.values(), self._command("", self._run.source))
         self._run.verified_at = self._options.clock.now()
         self._enter("ready")
 
@@ -419,6 +503,10 @@ class Rekey:
 
     def _finish(self, quiet_seconds: float, *, force: bool) -> None:
         run = self._run
+        if run.is_stream_ending and require_table(self._db, run.source, settings=False).table.stream is None:
+            # A confirm was killed after its last comparison: without the stream there is nothing to follow.
+            self._end(force=force)
+            return
         self._open()
         while not self._follow():
             self._save()
@@ -437,16 +525,38 @@ class Rekey:
         left = reconcile(self._db, run.into, self._definition())
         if left:
             raise PenstockError(f"{run.into} still differs from its definition: {left[0]}. Run confirm again.")
+        run.is_stream_ending = run.stream_is_ours
+        self._save()
         if run.stream_is_ours:
             change(self._db, run.source, ClearStream(VIEW))
+        self._end(force=force)
+
+    def _end(self, *, force: bool) -> None:
+        run = self._run
+        self._remember("confirmed", f"rekey into {run.into} confirmed", items=run.into_items, forced=force)
         self._enter("confirmed")
 
     def _undo(self) -> None:
         run = self._run
-        delete(self._db, run.into)
         found = inspect(self._db, run.source, settings=False)
+        run.is_deleted = found is not None and (run.into_is_ours or run.phase != "preparing")
+        if run.is_deleted:
+            delete(self._db, run.into)
         if run.stream_is_ours and found is not None and found.table.stream is not None:
             change(self._db, run.source, ClearStream(VIEW))
+        self._remember("rolled back", f"rekey into {run.into} rolled back")
+
+
+def require_same_options(run: RekeyRun, given: TableOptions, into: str, command: CommandLine = _short_command) -> None:
+    """A rekey that has begun keeps its options, except for its mapping; raises OtherOptions."""
+    differing = ["--into"] if into and into != run.into else []
+    differing += differing_options(run.options, given)
+    if differing:
+        began = shlex.join(["--into", run.into, *option_words(run.options)])
+        raise OtherOptions(
+            f"The rekey of {run.source} is {run.phase}, and was begun with other options for {', '.join(differing)}: "
+            f"{began}. Continue it (`{command('', run.source)}`), or end it (`{command('rollback', run.source)}`)."
+        )
 
 
 def _after(places: Places, pages: list[Page]) -> dict[str, object]:

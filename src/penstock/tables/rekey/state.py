@@ -3,6 +3,7 @@
 1. One rekey a source table: the next one can begin when it is confirmed, and takes its place.
 2. Every write of its item is conditional on the owner: of two processes, one works and the other is refused.
 3. A process holds the rekey for `lease_seconds`, and renews that lease. The lease of one that was killed runs out.
+   With proof that its process has ended (processes.py), it is taken at once.
 4. A process that finds its lease lost writes nothing more, neither here nor to the new table.
 """
 
@@ -12,7 +13,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -20,12 +21,15 @@ from typing import Any, Literal
 import orjson
 
 from penstock.client.database import Database
-from penstock.clock import Clock, SystemClock
+from penstock.client.reads.pages import read_pages
+from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import ConditionalCheckFailedException, PenstockError, ResourceNotFoundException
 from penstock.leases import HeldLease, LeaseLost, LeaseRenewer
+from penstock.processes import has_ended, this_process
 from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Table
 from penstock.tables.plan.survey import REKEY_TABLE as TABLE
+from penstock.tables.rekey.new_table import TableOptions
 
 LEASE_SECONDS = 30.0
 
@@ -40,13 +44,17 @@ _DEFINITION = Table(TABLE, key="source:S", tags={"ManagedBy": "penstock"})
 class RekeyHeld(PenstockError):
     """Another process works on the rekey."""
 
-    def __init__(self, source: str, held_by: str) -> None:
-        super().__init__(source, held_by)
+    def __init__(self, source: str, held_by: str | None, until: float = 0.0) -> None:
+        super().__init__(source, held_by, until)
         self.source = source
-        self.held_by = held_by
+        self.held_by = held_by or "another run"
+        self.until = until
 
     def __str__(self) -> str:
-        return f"The rekey of {self.source} is being worked on by {self.held_by}. Stop that run, or let it finish."
+        ends = f" If it was killed, its lease ends at {utc_text(self.until)}." if self.until else ""
+        return (
+            f"The rekey of {self.source} is being worked on by {self.held_by}. Stop that run, or let it finish.{ends}"
+        )
 
 
 class RekeyLost(LeaseLost):
@@ -92,6 +100,21 @@ class RekeyRun:
     verified_at: float | None = None
     source_items: int = 0
     into_items: int = 0
+    id: str = ""
+    """Names it in the history; '' for one that was begun before there was any."""
+    local_indexes: list[str] = field(default_factory=list)
+    drop_indexes: list[str] = field(default_factory=list)
+    into_is_ours: bool = False
+    """The new table is made by this rekey, or was just about to be: rollback deletes no other."""
+    is_stream_ending: bool = False
+    """Confirm has compared for the last time, and switches the source's stream off, if it is ours."""
+    is_deleted: bool = False
+    """Rolled back, and the new table with it."""
+
+    @property
+    def options(self) -> TableOptions:
+        """What was asked of the new table."""
+        return TableOptions(self.key, tuple(self.indexes), tuple(self.local_indexes), tuple(self.drop_indexes))
 
 
 class RekeyStore:
@@ -108,13 +131,28 @@ class RekeyStore:
     def read(self, source: str) -> RekeyRun | None:
         """The rekey, whoever works on it."""
         item = self._item(source)
-        return None if item is None else RekeyRun(**orjson.loads(item["job"]["S"]))
+        return None if item is None else _run_of(item)
+
+    def unfinished(self) -> Iterator[RekeyRun]:
+        """The rekeys that are neither confirmed nor rolled back, of all tables."""
+        with suppress(ResourceNotFoundException):
+            for page in read_pages(self._db.execute, "Scan", {"TableName": TABLE, "ConsistentRead": True}):
+                for run in map(_run_of, page["Items"]):
+                    if run.phase != "confirmed":
+                        yield run
+
+    def _held(self, source: str) -> RekeyHeld:
+        item = self._item(source)
+        until = 0.0 if item is None else float(item["lease_until"]["N"])
+        return RekeyHeld(source, self.holder(source), until)
 
     def holder(self, source: str) -> str | None:
         """Who works on the rekey now."""
         item = self._item(source)
         if item is None or float(item["lease_until"]["N"]) <= self._clock.now():
             return None
+        if has_ended(item.get("process", {}).get("S", "")):
+            return None  # killed: the next run takes its lease (3)
         return str(item["owner"]["S"])
 
     def _item(self, source: str) -> dict[str, Any] | None:
@@ -133,15 +171,17 @@ class RekeyStore:
         try:
             self._put(run, "attribute_not_exists(#phase) OR #phase = :confirmed", "phase", confirmed="confirmed")
         except ConditionalCheckFailedException:
-            raise RekeyHeld(run.source, self.holder(run.source) or "another run") from None
+            raise self._held(run.source) from None
         self._hold(run.source)
 
     def take(self, source: str, *, sleep: Callable[[float], object] = time.sleep) -> RekeyRun:
         """Holds a rekey that exists; waits once for the lease of a process that was killed."""
         ends_at = time.monotonic() + self._lease_seconds + 1.0
         while not self._claim(source):
+            if self._item(source) is None:
+                raise PenstockError(f"The rekey of {source} was rolled back by somebody else.")
             if time.monotonic() > ends_at:
-                raise RekeyHeld(source, self.holder(source) or "another run")
+                raise self._held(source)
             sleep(min(0.25, self._lease_seconds / 4))
         self._hold(source)
         run = self.read(source)
@@ -149,9 +189,17 @@ class RekeyStore:
         return run
 
     def _claim(self, source: str) -> bool:
-        now = self._clock.now()
+        item = self._item(source)
+        if item is None:
+            return False
+        # Of a process that is known to have ended, nobody waits for the lease.
+        is_free = has_ended(item.get("process", {}).get("S", ""))
+        values = {":now": {"N": repr(self._clock.now())}, ":holder": item["owner"]}
+        condition = "#owner = :holder" if is_free else "#owner = :holder AND (#lease <= :now OR #owner = :owner)"
+        if is_free:
+            del values[":now"]
         try:
-            self._update(source, self._until(), "#lease <= :now OR #owner = :owner", {":now": {"N": repr(now)}})
+            self._update(source, self._until(), condition, values)
         except ConditionalCheckFailedException:
             return False
         return True
@@ -232,6 +280,7 @@ class RekeyStore:
                     "phase": {"S": run.phase},
                     "owner": {"S": self.owner},
                     "lease_until": {"N": repr(self._until())},
+                    "process": {"S": this_process()},
                     "job": {"S": orjson.dumps(asdict(run)).decode()},
                 },
                 "ConditionExpression": condition,
@@ -246,9 +295,18 @@ class RekeyStore:
             {
                 "TableName": TABLE,
                 "Key": {"source": {"S": source}},
-                "UpdateExpression": "SET #lease = :until, #owner = :owner",
+                "UpdateExpression": "SET #lease = :until, #owner = :owner, #process = :process",
                 "ConditionExpression": condition,
-                "ExpressionAttributeNames": {"#lease": "lease_until", "#owner": "owner"},
-                "ExpressionAttributeValues": {":until": {"N": repr(until)}, ":owner": {"S": self.owner}, **values},
+                "ExpressionAttributeNames": {"#lease": "lease_until", "#owner": "owner", "#process": "process"},
+                "ExpressionAttributeValues": {
+                    ":until": {"N": repr(until)},
+                    ":owner": {"S": self.owner},
+                    ":process": {"S": this_process()},
+                    **values,
+                },
             },
         )
+
+
+def _run_of(item: dict[str, Any]) -> RekeyRun:
+    return RekeyRun(**orjson.loads(item["job"]["S"]))

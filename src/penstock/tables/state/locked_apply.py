@@ -4,16 +4,22 @@
    people, one changes a table at a time.
 2. Under the leases every table is looked at again. What somebody else has made meanwhile and was part of the plan is
    left out. If anything else has moved, nothing at all is applied: somebody said yes to a plan for another table.
-3. What was changed is appended to the table's history, also of an apply that was interrupted or failed half way.
+3. No request is sent for a table whose lease is lost. That is the table's failure, in the report as any other.
+4. When it is done, each table is looked at once more: what did not take is told (second_look.py).
+5. What was changed is appended to the table's history, also of an apply that was interrupted or failed half way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from penstock.client.database import Database
+from penstock.client.transports.base import Answer, Request, Transport
+from penstock.client.wrappers.wrapper import Exchange, Wrapper, short_name
 from penstock.errors import PenstockError
+from penstock.leases import LeaseLost
 from penstock.tables.apply.apply import ApplyReport, Interrupted, apply, silent
 from penstock.tables.apply.table_changer import AlreadyMade, Pace, Report
 from penstock.tables.definitions.definition import Table
@@ -25,6 +31,7 @@ from penstock.tables.plan.changes import (
     SetDeletionProtection,
     SetIndexWarm,
     SetPitr,
+    SetResourcePolicy,
     SetTags,
     SetTtl,
     SetWarm,
@@ -34,7 +41,8 @@ from penstock.tables.plan.changes import (
     describe_whole,
 )
 from penstock.tables.plan.plan import TablePlan, diff
-from penstock.tables.plan.survey import Live, Survey, TableSurvey, inspect, survey_table
+from penstock.tables.plan.survey import Live, Survey, TableSurvey, inspect, inspect_every, survey_table
+from penstock.tables.state.second_look import look_again
 from penstock.tables.state.state_table import Entry, StateLease, StateTable, StateTableRefused, Waiting
 
 
@@ -45,9 +53,13 @@ class Moved:
     table: str
     changes: tuple[str, ...]
     last: Entry | None
+    has_history: bool = True
+    """Whether its history was read: not without a lease."""
 
     def __str__(self) -> str:
         text = f"{self.table} has changed since this was planned: {', '.join(self.changes)}."
+        if not self.has_history:
+            return text
         if self.last is None:
             return f"{text} Its history has nothing: it was changed without a lease."
         return f"{text} Newest in its history: {self.last}"
@@ -56,13 +68,36 @@ class Moved:
 class TablesMoved(PenstockError):
     """Tables were changed in other ways than planned, between the plan and its leases. Nothing was applied."""
 
-    def __init__(self, moved: Sequence[Moved]) -> None:
-        super().__init__(moved)
+    def __init__(self, moved: Sequence[Moved], next_step: str = "Run it again for a new plan.") -> None:
+        super().__init__(moved, next_step)
         self.moved = tuple(moved)
+        self.next_step = next_step
 
     def __str__(self) -> str:
         shown = "\n".join(f"  {one}" for one in self.moved)
-        return f"Nothing was applied: it was planned for tables that have moved.\n{shown}\nRun it again for a new plan."
+        return f"Nothing was applied: it was planned for tables that have moved.\n{shown}\n{self.next_step}"
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """The facts, for --json."""
+        return {
+            "moved": [
+                {
+                    "table": one.table,
+                    "changes": list(one.changes),
+                    "newest_in_history": None if one.last is None else one.last.form,
+                }
+                for one in self.moved
+            ]
+        }
+
+
+class TableTaken(LeaseLost):
+    """This process was held up so long that its lease on a table ran out: it changes it no more."""
+
+    def __str__(self) -> str:
+        who = f"{self.held_by} has it now" if self.held_by else "somebody else may be changing it now"
+        return f"this run was held up until its lease on {self.record} ran out, and {who}. Run it again for a new plan."
 
 
 def apply_locked(
@@ -80,38 +115,44 @@ def apply_locked(
     """Carries a survey's plan out as `apply` does, under leases; without a state table, without them.
 
     `purpose` is shown to those who wait, `kind` is that of the history's entries. For leases of others it waits as long
-    as the pace says. Raises LeaseHeld, TablesMoved and StateTableRefused before anything is changed, and LeaseLost if
-    this process was held up so long that somebody else may have a table now.
+    as the pace says. Raises LeaseHeld, TablesMoved and StateTableRefused before anything is changed. If this process is
+    held up so long that somebody else may have a table, that table fails with TableTaken (4).
     """
     pace = pace or Pace()
     changing = [one for one in survey.tables if one.plan.changes]
     if state is None or not changing:
-        return apply(db, survey, pace=pace, report=report, policy=policy)
+        return look_again(db, survey, apply(db, survey, pace=pace, report=report, policy=policy), state)
     things = [("table", one.name) for one in changing]
+    wait_seconds = pace.max_wait_seconds if pace.waits_for_others else 0.0
     try:
-        with state.leases(things, purpose=purpose, wait_seconds=pace.max_wait_seconds, on_wait=on_wait) as leases:
+        with state.leases(things, purpose=purpose, wait_seconds=wait_seconds, on_wait=on_wait) as leases:
             fresh = _look_again(db, survey, state, report)
-            checked = _CheckedReport(report, leases)
+            guarded = Database(_LeasedTables(db.transport, leases))
             try:
-                done = apply(db, fresh, pace=pace, report=checked, policy=policy)
+                done = apply(guarded, fresh, pace=pace, report=report, policy=policy)
             except Interrupted as error:
                 raise Interrupted(_remember(state, error.report, kind, purpose)) from None
-            return _remember(state, done, kind, purpose)
+            return _remember(state, look_again(db, fresh, done, state), kind, purpose)
     except StateTableRefused as error:
         raise StateTableRefused(error.table, error.reason, policy) from error
 
 
-class _CheckedReport:
-    """Every event of an apply asks whether the leases are still held."""
+class _LeasedTables(Wrapper):
+    """Asks before each request whether the lease on its table is still held (4)."""
 
-    def __init__(self, report: Report, leases: Sequence[StateLease]) -> None:
-        self._report = report
-        self._leases = leases
+    def __init__(self, inner: Transport, leases: Sequence[StateLease]) -> None:
+        super().__init__(inner)
+        self._leases = {lease.thing[1]: lease for lease in leases}
 
-    def __call__(self, event: object) -> None:
-        for lease in self._leases:
-            lease.check()
-        self._report(event)
+    def _exchange(self, operation: str, request: Request) -> Exchange:
+        lease = self._leases.get(short_name(request.get("TableName") or request.get("ResourceArn") or ""))
+        if lease is not None:
+            try:
+                lease.check()
+            except LeaseLost as lost:
+                raise TableTaken(lease.thing[1], lost.held_by) from lost
+        answer: Answer = yield operation, request
+        return answer
 
 
 def _remember(state: StateTable, report: ApplyReport, kind: str, purpose: str) -> ApplyReport:
@@ -131,8 +172,31 @@ def _remember(state: StateTable, report: ApplyReport, kind: str, purpose: str) -
 
 def survey_again(db: Database, survey: Survey) -> Survey:
     """The same plan for the tables as they are now: for whoever has changed them himself since they were planned."""
-    tables = [replace(one, live=inspect(db, one.name, settings=_has_settings(one))) for one in survey.tables]
-    return replace(survey, tables=tuple(tables))
+    return replace(survey, tables=tuple(replace(one, live=_inspect_as(db, one)) for one in survey.tables))
+
+
+def require_unmoved(db: Database, survey: Survey, state: StateTable | None, *, next_step: str) -> None:
+    """Raises TablesMoved if any table of the survey, also one that it leaves alone, is not as it was surveyed.
+
+    For a plan that was made long ago. What the plan has too, and somebody else has made, is no move. Asked before the
+    question; under the leases, `apply_locked` looks again.
+    """
+    moved = []
+    found = inspect_every(db, [one.name for one in survey.tables])
+    for one in survey.tables:
+        _, others = _since(one, found[one.name])
+        changes = _other_table(one.live, found[one.name]) or tuple(describe_whole(change) for change in others)
+        if changes:
+            last = None if state is None else next(state.history(table=one.name), None)
+            moved.append(Moved(one.name, changes, last, has_history=state is not None))
+    if moved:
+        raise TablesMoved(moved, next_step)
+
+
+def _other_table(before: Live | None, now: Live | None) -> tuple[str, ...]:
+    """Every account has a table of this name in the same region."""
+    old, new = ("" if live is None else live.facts.arn for live in (before, now))
+    return (f"it was {old}, and is {new}",) if old and new and old != new else ()
 
 
 # ── what has moved ───────────────────────────────────────────────────────────────────────────────
@@ -143,7 +207,7 @@ def _look_again(db: Database, survey: Survey, state: StateTable, report: Report)
     tables, moved = [], []
     for one in survey.tables:
         if one.plan.changes:
-            live = inspect(db, one.name, settings=_has_settings(one))
+            live = _inspect_as(db, one)
             made, others = _since(one, live)
             if others:
                 last = next(state.history(table=one.name), None)
@@ -155,6 +219,12 @@ def _look_again(db: Database, survey: Survey, state: StateTable, report: Report)
     if moved:
         raise TablesMoved(moved)
     return replace(survey, tables=tuple(tables))
+
+
+def _inspect_as(db: Database, table: TableSurvey) -> Live | None:
+    """The table as it is now, with as much of it as the survey asked for."""
+    policy = table.wanted is not None and table.wanted.resource_policy is not None
+    return inspect(db, table.name, settings=_has_settings(table), policy=policy)
 
 
 def _has_settings(table: TableSurvey) -> bool:
@@ -172,6 +242,9 @@ def _since(planned: TableSurvey, live: Live | None) -> tuple[list[Change], list[
     if before is None and live is not None and now is not None and planned.wanted is not None:
         left = survey_table(planned.name, planned.wanted, live).plan.changes
         return list(wanted), [] if all(map(_is_end_of_creation, left)) else [CreateTable(now)]
+    if before is not None and now is not None and planned.wanted is not None:
+        # What the definition leaves to others may move.
+        now = now.replace(**{name: getattr(before, name) for name in planned.wanted.ignore})
     has_capacity = any(isinstance(one, _CAPACITY) for one in wanted)
     asked = [_essence(one) for one in wanted]
     made: list[Change] = []
@@ -194,7 +267,7 @@ def _table_of(live: Live | None) -> Table | None:
 def _is_end_of_creation(change: Change) -> bool:
     """What follows on CreateTable: somebody's creation may have been cut off before it."""
     match change:
-        case SetTtl(replaces=None) | SetTags() | SetDeletionProtection(enabled=True):
+        case SetTtl(replaces=None) | SetTags() | SetDeletionProtection(enabled=True) | SetResourcePolicy(was=""):
             return True
         case SetPitr(was=was):
             return not was

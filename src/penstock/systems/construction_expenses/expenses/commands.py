@@ -22,7 +22,6 @@ from penstock.client.items.values import Item
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.systems.construction_expenses.books import Books
-from penstock.systems.construction_expenses.commands import Place, show_page, with_place
 from penstock.systems.construction_expenses.expenses.expense_file import (
     FIELDS,
     BadExpenseFile,
@@ -44,6 +43,7 @@ from penstock.systems.construction_expenses.expenses.expenses import (
     plan_import,
 )
 from penstock.systems.construction_expenses.money import BadAmount, decimals_of
+from penstock.systems.construction_expenses.place import Place, show_page, with_place
 from penstock.tables.plan.changes import count
 
 company_argument = click.argument("company_id", metavar="COMPANY")

@@ -18,6 +18,7 @@ from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import PITR_DAYS, Table
 from penstock.tables.definitions.export_file import ExportError
 from penstock.tables.definitions.problems import check
+from penstock.tables.definitions.resource_policy import policy_text
 
 TABLE = "AWS::DynamoDB::Table"
 GLOBAL_TABLE = "AWS::DynamoDB::GlobalTable"
@@ -113,6 +114,7 @@ def table_of(shape: Mapping[str, Any]) -> Table:
         table_class=shape.get("TableClass"),
         deletion_protection=None if protection is None else _is_true(protection),
         sse=_encryption(shape.get("SSESpecification")),
+        resource_policy=_policy(shape.get("ResourcePolicy")),
     )
 
 
@@ -158,12 +160,18 @@ def _encryption(shape: Mapping[str, Any] | None) -> bool | str | None:
     return key if _is_true(shape["SSEEnabled"]) else False
 
 
+def _policy(shape: Mapping[str, Any] | None) -> str | None:
+    if shape is None:
+        return None
+    text: str = policy_text(shape["PolicyDocument"])
+    return text
+
+
 def _unmanaged(shape: Mapping[str, Any]) -> list[str]:
     names = {
         "ContributorInsightsSpecification": "Contributor Insights",
         "ImportSourceSpecification": "an import from S3",
         "KinesisStreamSpecification": "a Kinesis destination",
-        "ResourcePolicy": "a resource policy",
     }
     return [words for member, words in names.items() if shape.get(member)]
 

@@ -7,12 +7,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.tables.definitions.export_file import ExportError, read_export
+from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.export_file import ExportError, read_description
 from penstock.tables.definitions.readers.cloudformation import Template, is_template, read_template
 from penstock.tables.definitions.readers.documents import YAML_NAMES, read_document
 from penstock.tables.definitions.readers.terraform_json import is_terraform, read_terraform
@@ -38,7 +38,7 @@ def read_definition_file(path: Path, parameters: Mapping[str, str] | None = None
     elif is_terraform(document):
         found = read_terraform(document, file)
     else:
-        found = Template(tuple(_described(one, file) for one in _descriptions(document, file)))
+        found = Template(_described(document, path))
     if not found.tables:
         raise ExportError(file, "there is no DynamoDB table in it")
     return found
@@ -53,10 +53,18 @@ def _descriptions(document: Any, file: str) -> list[Any]:
         if not isinstance(one, dict) or not isinstance(one.get("Table", one), dict):
             raise ExportError(file, "it is no definition")
         if "KeySchema" not in one.get("Table", one):
+            if one.get("format") == "penstock tables plan":
+                raise ExportError(file, "it is a saved plan, which only `penstock tables apply` reads")
             kinds = "a CloudFormation template, the output of `terraform show -json`, or a table's description"
             raise ExportError(file, f"it is not {kinds}")
     return several
 
 
-def _described(document: Any, file: str) -> Any:
-    return read_export(json.dumps(document), file)
+def _described(document: Any, path: Path) -> tuple[Table, ...]:
+    """With the text where it is JSON, so that an error has its line."""
+    file = str(path)
+    text = b"" if path.suffix.lower() in YAML_NAMES else path.read_bytes()
+    return tuple(
+        read_description(one, file, text=text, pointer=f"/{at}" if isinstance(document, list) else "")
+        for at, one in enumerate(_descriptions(document, file))
+    )

@@ -24,15 +24,16 @@ from penstock.tables.definitions.definition import (
 from penstock.tables.definitions.export_file import ExportError
 from penstock.tables.definitions.problems import check
 from penstock.tables.definitions.readers.cloudformation import Template
+from penstock.tables.definitions.resource_policy import policy_text
 
 TABLE = "aws_dynamodb_table"
+POLICY = "aws_dynamodb_resource_policy"
 DEEPEST_MODULES = 100
 
 _BESIDE = {
     "aws_dynamodb_contributor_insights": ("table_name", "Contributor Insights"),
     "aws_dynamodb_global_secondary_index": ("table_name", "an index that is a resource of its own"),
     "aws_dynamodb_kinesis_streaming_destination": ("table_name", "a Kinesis destination"),
-    "aws_dynamodb_resource_policy": ("resource_arn", "a resource policy"),
     "aws_dynamodb_table_replica": ("global_table_arn", "a replica"),
     "aws_appautoscaling_target": ("resource_id", "autoscaling"),
 }
@@ -62,11 +63,24 @@ def read_terraform(document: Json, file: str) -> Template:
             table = _table(given)
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
             raise ExportError(file, f"{address}: it is no table ({error!r})") from error
+        table, note = _with_policy(table, resources)
         _check(table, file)
         tables.append(table)
+        notes += [note] if note else []
         regions = ", ".join(str(replica.get("region_name")) for replica in given.get("replica") or ())
         notes += [f"{table.name}: replicas in {regions}"] if regions else []
     return Template(tuple(tables), (*notes, *_notes(resources)))
+
+
+def _with_policy(table: Table, resources: list[Json]) -> tuple[Table, str]:
+    """The table with the policy that names it; a policy whose values are known after apply only is a note."""
+    for one in resources:
+        given = one.get("values") or {}
+        if one.get("type") == POLICY and str(given.get("resource_arn") or "").endswith(f":table/{table.name}"):
+            if not given.get("policy"):
+                return table, f"{table.name}: a resource policy ({one.get('address')})"
+            return table.replace(resource_policy=policy_text(given["policy"])), ""
+    return table, ""
 
 
 def _check(table: Table, file: str) -> None:
@@ -86,6 +100,8 @@ def _resources(module: Json, file: str, depth: int = 0) -> Iterator[Json]:
 
 def _notes(resources: list[Json]) -> Iterator[str]:
     for one in resources:
+        if one.get("type") == POLICY and not (one.get("values") or {}).get("resource_arn"):
+            yield f"its table is not known yet: a resource policy ({one.get('address')})"
         member, words = _BESIDE.get(str(one.get("type")), ("", ""))
         named = str((one.get("values") or {}).get(member) or "")
         if words and (one["type"] != "aws_appautoscaling_target" or named.startswith("table/")):

@@ -29,6 +29,7 @@ from penstock.tables.plan.changes import Destroys, Refused, cost_text, describe_
 from penstock.tables.plan.plan import TablePlan
 from penstock.tables.plan.render import render_summary
 from penstock.tables.plan.survey import side_by_side, survey
+from penstock.tables.state.second_look import forget_untold
 from penstock.web.dashboard.charts import heat_map
 from penstock.web.dashboard.poller import Feed, KeyedFeed
 from penstock.web.dashboard.site import Site
@@ -247,7 +248,7 @@ def read_drift(db: Database, own: Definitions | None, chosen: str, environment: 
     definitions = _definitions(own, chosen, layout)
     naming = Naming(definitions.prefix, environment or PRODUCTION)
     try:
-        surveyed = survey(db, definitions.tables, naming)
+        surveyed = forget_untold(db, survey(db, definitions.tables, naming))
     except DefinitionError as error:
         raise Problem(400, str(error), "Choose another environment.") from None
     there = {one.name: one.live is not None for one in surveyed.tables}
