@@ -71,6 +71,7 @@ def test_every_operation_answers_what_its_model_describes(
     _stream(streams, table["LatestStreamArn"], table_name)
     _settings(dynamodb, table)
     _backups(dynamodb, table_name)
+    _vectors(dynamodb, f"{table_name}-vectors")
     dynamodb.delete_table(TableName=table_name)
     assert asked == set(OPERATIONS)
 
@@ -159,6 +160,28 @@ def _backups(dynamodb: Any, table: str) -> None:
         dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
         dynamodb.delete_table(TableName=name)
     dynamodb.delete_backup(BackupArn=backup)
+
+
+def _vectors(dynamodb: Any, table: str) -> None:
+    index = {
+        "IndexName": "by_meaning",
+        "VectorAttribute": {"AttributeName": "meaning"},
+        "Dimensions": 2,
+        "DistanceFunction": "COSINE",
+        "Projection": {"ProjectionType": "ALL"},
+    }
+    dynamodb.create_table(
+        TableName=table,
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+        VectorIndexes=[index],
+    )
+    dynamodb.get_waiter("table_exists").wait(TableName=table, WaiterConfig={"Delay": 1})
+    vector = [{"N": "1"}, {"N": "0.5"}]
+    dynamodb.put_item(TableName=table, Item={"id": {"S": "a"}, "meaning": {"L": vector}}, **EVERYTHING_OF_A_WRITE)
+    dynamodb.search_vectors(TableName=table, IndexName="by_meaning", SearchVector=vector, TopK=1, **EVERYTHING)
+    dynamodb.delete_table(TableName=table)
 
 
 def test_a_wrong_answer_would_be_noticed(boto_session: boto3.session.Session):

@@ -50,9 +50,10 @@ def test_the_engine_of_this_process_offers_everything():
 )
 def test_a_database_behind_a_network_has_its_order_unless_it_is_at_aws(url, local_order):
     with penstock.connect(url) as db:
-        assert db.capabilities == Capabilities(local_order=local_order, tells_changes=local_order)
+        here = Capabilities(local_order=local_order, tells_changes=local_order, tells_settings=not local_order)
+        assert db.capabilities == here
     with penstock.connect(url, via="boto") as db:
-        assert db.capabilities == Capabilities(local_order=local_order)
+        assert db.capabilities == Capabilities(local_order=local_order, tells_settings=not local_order)
 
 
 @pytest.mark.parametrize("wrap", [Retrying, Metering, lambda inner: Faults(inner, Rates())])

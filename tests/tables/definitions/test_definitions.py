@@ -124,7 +124,7 @@ _WIDE = [Index(f"index-{n}", "a:S", projection=[f"p{n}-{m}" for m in range(20)])
             "a local index has no sort key of its own",
         ),
         ({"ttl": "id"}, "table 'jobs'", "its TTL attribute 'id' is a part of its key"),
-        ({"ttl": ""}, "table 'jobs'", "the name of its TTL attribute is empty or too long"),
+        ({"ttl": ""}, "table 'jobs'", "the name of its TTL attribute has 0 bytes"),
         (
             {"ttl": "end", "indexes": [Index("one", "end:S")]},
             "table 'jobs'",

@@ -49,7 +49,7 @@ all = [
         ('Table("jobs", "id:S", indexes=[Index("by-x", hsh="x:S")])', "index 'by-x': 'hsh' is no member of an Index"),
         (
             'Table("jobs", "\\ud800:S")',
-            "table 'jobs': the name of key attribute '\\ud800' has half of a surrogate pair",
+            "table 'jobs': the name of a key attribute ('\\ud800') has half of a surrogate pair",
         ),
         ('Table("jobs", "id:S", ignore=[["billing"]])', "table 'jobs': ignore is (['billing'],)"),
     ],

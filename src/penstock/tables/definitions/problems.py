@@ -129,12 +129,15 @@ def problems_of(table: Table) -> Iterator[Problem]:
 # ── types ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _bytes(name: str) -> int:
-    """The size of a name in UTF-8; -1 for half of a surrogate pair, which is no text."""
+def _attribute_name_problems(where: str, what: str, name: str) -> Iterator[Problem]:
+    """What is wrong with the name of an attribute."""
     try:
-        return len(name.encode())
+        size = len(name.encode())
     except UnicodeEncodeError:
-        return -1
+        yield Problem(where, f"the name of {what} ({name!r}) has half of a surrogate pair", "Write whole characters")
+        return
+    if not 1 <= size <= ATTRIBUTE_NAME_BYTES:
+        yield Problem(where, f"the name of {what} has {size} bytes", f"Use 1 to {ATTRIBUTE_NAME_BYTES}")
 
 
 def _is_bool(value: object) -> bool:
@@ -257,14 +260,7 @@ def _attribute_problems(where: str, attribute: Attribute) -> Iterator[Problem]:
         yield Problem(where, f"key attribute {name!r} has no type", f"Write one of {choices}")
     elif kind not in TYPES:
         yield Problem(where, f"key attribute {name!r} has the type {kind!r}", "Keys are S, N or B")
-    size = _bytes(name)
-    if size < 0:
-        yield Problem(
-            where, f"the name of key attribute {name!r} has half of a surrogate pair", "Write whole characters"
-        )
-    elif not 1 <= size <= ATTRIBUTE_NAME_BYTES:
-        text = f"the name of a key attribute has {size} bytes"
-        yield Problem(where, text, f"Use 1 to {ATTRIBUTE_NAME_BYTES}")
+    yield from _attribute_name_problems(where, "a key attribute", name)
 
 
 def _type_conflicts(table: Table, where: str) -> Iterator[Problem]:
@@ -333,16 +329,15 @@ def _projection_problems(index: Index, where: str) -> Iterator[Problem]:
     for name, times in Counter(projection).items():
         if times > 1:
             yield Problem(where, f"projected attribute {name!r} is listed {times} times", "List it once")
-    if any(not 1 <= _bytes(name) <= ATTRIBUTE_NAME_BYTES for name in projection):
-        yield Problem(where, "the name of a projected attribute is empty or too long", "Use 1 to 255 bytes")
+    for name in projection:
+        yield from _attribute_name_problems(where, "a projected attribute", name)
 
 
 def _ttl_problems(table: Table, where: str) -> Iterator[Problem]:
     ttl = table.ttl
     if ttl is None:
         return
-    if not 1 <= _bytes(ttl) <= ATTRIBUTE_NAME_BYTES:
-        yield Problem(where, "the name of its TTL attribute is empty or too long", "Use 1 to 255 bytes, or None")
+    yield from _attribute_name_problems(where, "its TTL attribute", ttl)
     if ttl in table.key.names:
         yield Problem(where, f"its TTL attribute {ttl!r} is a part of its key", "Use an attribute of its own")
     for attribute in table.attributes:

@@ -68,7 +68,7 @@ def read_template(document: Mapping[str, Any], file: str, parameters: Mapping[st
             table = table_of(shape)
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
             raise ExportError(file, f"{place}: {_reason(error)}") from error
-        _check(table, file)
+        check(table, file)
         tables.append(table)
         notes += [f"{table.name}: {one}" for one in [*found, *_unmanaged(shape)]]
     return Template(tuple(tables), tuple(notes))
@@ -78,13 +78,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"the member {error.args[0]} is missing"
     return f"it is no table ({error})"
-
-
-def _check(table: Table, file: str) -> None:
-    try:
-        check(table)
-    except UnicodeEncodeError:
-        raise ExportError(file, "it has half of a surrogate pair, which is no text") from None
 
 
 def _generated_name(file: str, name: str, given: Mapping[str, str]) -> str:

@@ -64,7 +64,7 @@ def read_terraform(document: Json, file: str) -> Template:
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
             raise ExportError(file, f"{address}: it is no table ({error!r})") from error
         table, note = _with_policy(table, resources)
-        _check(table, file)
+        check(table, file)
         tables.append(table)
         notes += [note] if note else []
         regions = ", ".join(str(replica.get("region_name")) for replica in given.get("replica") or ())
@@ -81,13 +81,6 @@ def _with_policy(table: Table, resources: list[Json]) -> tuple[Table, str]:
                 return table, f"{table.name}: a resource policy ({one.get('address')})"
             return table.replace(resource_policy=policy_text(given["policy"])), ""
     return table, ""
-
-
-def _check(table: Table, file: str) -> None:
-    try:
-        check(table)
-    except UnicodeEncodeError:
-        raise ExportError(file, "it has half of a surrogate pair, which is no text") from None
 
 
 def _resources(module: Json, file: str, depth: int = 0) -> Iterator[Json]:
