@@ -2,7 +2,7 @@
 
 attributes.py      `Attr[T]` and `attr(…)`: an attribute in a class, and in an expression
 converters.py      an annotation's values in Python and on the wire
-generated_code.py  the functions that read and write a plain class
+plain_classes.py   the reader of a page and the writer of a plain class
 records.py         the compiled reader and writer of a class
 model.py           `@item`: a class with its table's key, indexes, TTL and version
 item_requests.py   what is sent for an instance or a key, and versions

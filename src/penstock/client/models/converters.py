@@ -58,7 +58,7 @@ class Converter:
     """The attributes of a class that have only these values."""
     takes_none: bool = False
     inline: str = ""
-    """The type on the wire of a str, int or bool, which need no call (generated_code.py)."""
+    """The type on the wire of a str, int or bool, which need no call (plain_classes.py)."""
 
     def at(self, path: Iterable[str | int]) -> Converter | None:
         """The converter of what lies below; None where the annotations do not tell."""

@@ -22,7 +22,7 @@ from penstock.client.items.expressions import F
 from penstock.client.items.values import Refused, decode, encode
 from penstock.client.models.attributes import Attr, AttrOptions
 from penstock.client.models.converters import WRONG, BadModel, Builder, Converter, unwrapped, wrong_kind
-from penstock.client.models.generated_code import reader, writer
+from penstock.client.models.plain_classes import reader, writer
 from penstock.errors import PenstockError
 from penstock.wire import values as wire
 
@@ -152,7 +152,7 @@ class Record:
 
     def read(self, item: wire.Item) -> Any:
         """The instance of an item. Raises InvalidItem."""
-        return self.read_many([item])[0]
+        return self._read(item)
 
     def _read(self, item: wire.Item) -> Any:
         values: dict[str, Any] = {}
