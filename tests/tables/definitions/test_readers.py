@@ -214,9 +214,7 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
 
 
 def test_a_parameter_that_the_template_does_not_have_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        ExportError, match=r"Stagee: the template has no such name \(did you mean Stage\?\)"
-    ):
+    with pytest.raises(ExportError, match=r"Stagee: the template has no such name \(did you mean Stage\?\)"):
         read(tmp_path, TEMPLATE, Stagee="prod")
     path = tmp_path / "t.yaml"
     used = {"OnlyProd.Arn": "for a table whose condition does not hold", "AWS::Region": "eu-west-2"}
