@@ -99,6 +99,15 @@ def test_a_table_that_the_plan_leaves_alone_may_not_move_either(planned: None) -
     assert "app-logs has changed since this was planned: + ttl ends." in run("apply", "a.plan", "--yes", code=1).output
 
 
+def test_capacity_may_be_scaled_meanwhile_and_the_billing_mode_may_not_change(planned: None) -> None:
+    capacity = {"ReadCapacityUnits": 7, "WriteCapacityUnits": 7}
+    change("UpdateTable", TableName="app-logs", BillingMode="PROVISIONED", ProvisionedThroughput=capacity)
+    assert "app-logs has changed since this was planned: ~ " in run("apply", "a.plan", "--yes", code=1).output
+    run("plan", "saved:after", *ON, "--out", "a.plan", "--table", "jobs", "--table", "new")
+    change("UpdateTable", TableName="app-jobs", BillingMode="PROVISIONED", ProvisionedThroughput=capacity)
+    assert "app-jobs has changed" in run("apply", "a.plan", "--yes", code=1).output
+
+
 def test_a_table_that_is_gone_has_moved(planned: None) -> None:
     change("DeleteTable", TableName="app-jobs")
     assert "app-jobs has changed since this was planned: - table" in run("apply", "a.plan", "--yes", code=1).output

@@ -74,12 +74,12 @@ def test_very_many_jobs_of_one_key_do_not_hide_a_job_of_another(count: int) -> N
         assert len(found) == 2, "the first of the one key, and the other"
         while app.store.claimable("default", 10).more:
             fetcher._poll_queues()
-        read = fetcher._jobs_read
+        read, polls = fetcher._jobs_read, fetcher.polls
         assert read <= count + 4 * fetcher.polls, "each is read once"
         fetch.enqueue(host="c")
         while app.store.rates.state("c").version == 0:
             fetcher._poll_queues()
-        assert fetcher._jobs_read - read <= 8, "those that wait are not read again"
+        assert fetcher._jobs_read - read <= 8 * (fetcher.polls - polls), "those that wait are not read again"
 
 
 def test_why_says_that_a_job_waits_for_its_rate_and_for_how_long(app: penstock.App) -> None:

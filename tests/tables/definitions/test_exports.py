@@ -235,3 +235,15 @@ def test_ignore_of_what_cannot_be_ignored_is_refused(given: object, told: str) -
     if isinstance(given, list) and given != [7]:
         with pytest.raises(DefinitionError, match=r"table 'jobs'"):
             read_export(export_text(Table("jobs", "id:S")).rstrip()[:-1] + f', "Ignore": {json.dumps(given)}}}', "x")
+
+
+def test_a_description_without_capacity_is_no_table_of_one_unit() -> None:
+    table = {
+        "TableName": "jobs",
+        "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
+        "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
+    }
+    for mode in ({}, {"BillingMode": "PROVISIONED"}, {"BillingModeSummary": {"BillingMode": "PROVISIONED"}}):
+        with pytest.raises(ExportError, match="ProvisionedThroughput is missing"):
+            read_export(json.dumps(table | mode), "jobs.json")
+    assert read_export(json.dumps(table | {"BillingMode": "PAY_PER_REQUEST"}), "jobs.json").billing == "on-demand"

@@ -15,7 +15,7 @@ from penstock.tables.definitions.definition import Index, Table, Throughput
 from penstock.tables.definitions.export_file import ExportError
 from penstock.tables.definitions.readers import documents
 from penstock.tables.definitions.readers.definition_file import read_definition_file
-from penstock.tables.definitions.sources import load
+from penstock.tables.definitions.sources import LoadingError, load
 
 TEMPLATE = """
 AWSTemplateFormatVersion: 2010-09-09
@@ -211,3 +211,15 @@ def test_describe_tables_output_is_a_definition(tmp_path: Path) -> None:
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="No such file"):
         load(str(tmp_path / "none.yaml"), system_tables())
+
+
+def test_a_parameter_that_the_template_does_not_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=r"Stagee: the template has no such name \(did you mean Stage\?\)"):
+        read(tmp_path, TEMPLATE, Stagee="prod")
+    path = tmp_path / "t.yaml"
+    used = {"OnlyProd.Arn": "for a table whose condition does not hold", "AWS::Region": "eu-west-2"}
+    assert len(read_definition_file(path, used).tables) == 1
+    with pytest.raises(ExportError, match="--parameter Stage: it is no CloudFormation template"):
+        read(tmp_path, json.dumps(json.loads(properties())["Resources"]["Jobs"]["Properties"]), "d.json", Stage="x")
+    with pytest.raises(LoadingError, match="Give --parameter with a CloudFormation template only"):
+        load("mytables:all", {}, parameters={"Stage": "x"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from table_strategies import tables
 
 from penstock.cli.main import cli
 from penstock.client.database import Database, connect
-from penstock.errors import AccessDeniedException, UnknownOperationException
+from penstock.errors import AccessDeniedException, InternalServerError, UnknownOperationException
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.definitions.readers.definition_file import read_definition_file
 from penstock.tables.definitions.sources import read_folder
@@ -193,3 +194,17 @@ def test_a_selection_of_nothing_writes_nothing(here: Path, words: list[str], cod
     done = run("import", *words, "--db", "live.db")
     assert done.exit_code == code and reason in done.output
     assert not (here / "tables.py").exists()
+
+
+def test_a_failure_to_tell_of_insights_counts_on_aws_only() -> None:
+    place = Place()
+    place.apply(JOBS)
+    failing: Any = Answers(
+        place.inner.transport, {"DescribeContributorInsights": InternalServerError("not implemented")}
+    )
+    failing.capabilities = replace(place.inner.transport.capabilities, tells_settings=False)
+    assert read_tables(Database(failing)).not_compared == {}
+    failing.capabilities = replace(place.inner.transport.capabilities, tells_settings=True)
+    assert read_tables(Database(failing)).not_compared == {
+        "shop-jobs": ("Contributor Insights: not known, because DescribeContributorInsights failed",)
+    }

@@ -79,7 +79,7 @@ def import_tables(
       penstock tables import jobs orders --as json --out schemas --db http://127.0.0.1:8000
 
     Nothing in the database changes. A plan of what was imported says "Nothing to do". What Penstock does not manage
-    (replicas, Kinesis destinations, Contributor Insights, resource policies) is listed as not compared.
+    (replicas, Kinesis destinations, Contributor Insights) is listed as not compared.
     """
     if not (names or every or prefix or tags):
         raise click.UsageError("Which tables? Name them, or give --prefix, --tag or --all.")
@@ -132,13 +132,21 @@ def _import_form(found: Imported, files: list[Path], step: str) -> dict[str, obj
     }
 
 
+def _tables_by_note(found: Imported) -> dict[str, list[str]]:
+    """One line tells of all tables that have it: a right that is missing is missing for each of them."""
+    notes: dict[str, list[str]] = {}
+    for name, several in found.not_compared.items():
+        for one in several:
+            notes.setdefault(one, []).append(name)
+    return notes
+
+
 def _show_import(found: Imported, step: str, files: list[Path] | None = None) -> None:
     """On standard error, but for what was written: the text may be on standard output."""
     for file in files or ():
         click.echo(f"  {file}")
-    for name, several in found.not_compared.items():
-        for one in several:
-            click.echo(f"Not compared: {name}: {one}", err=True)
+    for one, names in _tables_by_note(found).items():
+        click.echo(f"Not compared: {', '.join(names)}: {one}", err=True)
     if found.unsupported:
         click.echo(f"Left out, because this endpoint does not tell: {', '.join(found.unsupported)}.", err=True)
     for name in found.missing:

@@ -193,6 +193,11 @@ def _wrong_together(document: Mapping[str, Any]) -> Iterator[WrongMember]:
             if part["AttributeName"] not in defined:
                 text = f"is {part['AttributeName']!r}, which AttributeDefinitions does not have"
                 yield WrongMember(f"{start}/{place}/{at}/AttributeName", text)
+    mode = (table.get("BillingModeSummary") or {}).get("BillingMode") or table.get("BillingMode")
+    if mode != "PAY_PER_REQUEST" and not table.get("ProvisionedThroughput"):
+        # DescribeTable always has it. Its absence must not make a table of one unit.
+        step = 'for on demand, write "BillingMode": "PAY_PER_REQUEST"'
+        yield WrongMember(f"{start}/ProvisionedThroughput", f"is missing ({step})")
     stream = table.get("StreamSpecification") or {}
     if stream.get("StreamEnabled") and "StreamViewType" not in stream:
         yield WrongMember(f"{start}/StreamSpecification/StreamViewType", "is missing")

@@ -69,6 +69,8 @@ def load(
         found = read_definition_file(Path(given), parameters)
         check_unique_names(found.tables)
         return Definitions(given, found.tables, not_compared=found.not_compared)
+    if parameters:
+        raise LoadingError(given, "it has no parameters", "Give --parameter with a CloudFormation template only")
     module, colon, attribute = given.partition(":")
     if colon and module and attribute:
         return Definitions(given, _tables_of(given, named_object(given, module, attribute), layout))

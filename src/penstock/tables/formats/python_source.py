@@ -17,8 +17,13 @@ def module_text(tables: Iterable[Table], comments: Mapping[str, Sequence[str]] |
     said = comments or {}
     bodies = [_commented(said.get(table.name, ()), _table(table)) for table in tables]
     text = "".join(f"{body},\n" for body in bodies)
-    names = [name for name in ("Index", "Maximum", "Table", "Throughput") if f"{name}(" in text]
-    return f"from {_MODULE} import {', '.join(names)}\n\nall = [\n{text}]\n"
+    imports = [_import("penstock", ("Index", "Table"), text), _import(_MODULE, ("Maximum", "Throughput"), text)]
+    return f"{''.join(imports)}\nall = [\n{text}]\n"
+
+
+def _import(module: str, names: Sequence[str], text: str) -> str:
+    needed = [name for name in names if f"{name}(" in text]
+    return f"from {module} import {', '.join(needed)}\n" if needed else ""
 
 
 def _commented(lines: Sequence[str], body: str) -> str:

@@ -252,12 +252,13 @@ def _since(planned: TableSurvey, live: Live | None) -> tuple[list[Change], list[
     for one in diff(before, now):
         if _essence(one) in asked:
             made.append(one)
-        elif not (isinstance(one, SetWarm | SetIndexWarm) or (isinstance(one, _CAPACITY) and not has_capacity)):
-            others.append(one)  # AWS warms tables and scales capacity by itself
+        elif not (isinstance(one, SetWarm | SetIndexWarm) or (isinstance(one, _SCALED) and not has_capacity)):
+            others.append(one)  # AWS warms tables and scales capacity by itself; the billing mode it leaves alone
     return made, others
 
 
-_CAPACITY = (UpdateBilling, UpdateThroughput, UpdateIndexThroughput)
+_SCALED = (UpdateThroughput, UpdateIndexThroughput)
+_CAPACITY = (UpdateBilling, *_SCALED)
 
 
 def _table_of(live: Live | None) -> Table | None:

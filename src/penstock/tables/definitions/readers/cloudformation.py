@@ -9,8 +9,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +72,7 @@ def read_template(document: Mapping[str, Any], file: str, parameters: Mapping[st
         check(table, file)
         tables.append(table)
         notes += [f"{table.name}: {one}" for one in [*found, *_unmanaged(shape)]]
+    _check_parameters(document, file, given.keys() - functions.used)
     return Template(tuple(tables), tuple(notes))
 
 
@@ -78,6 +80,16 @@ def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"the member {error.args[0]} is missing"
     return f"it is no table ({error})"
+
+
+def _check_parameters(document: Mapping[str, Any], file: str, unused: Set[str]) -> None:
+    """A value that nothing needed may be for a table whose condition does not hold; one of an unknown name is wrong."""
+    known = {*(document.get("Parameters") or {}), *document["Resources"]}
+    for name in sorted(unused):
+        if name.partition(".")[0] not in known and not name.startswith("AWS::"):
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise ExportError(file, f"--parameter {name}: the template has no such name{hint}")
 
 
 def _generated_name(file: str, name: str, given: Mapping[str, str]) -> str:
@@ -234,6 +246,8 @@ class _Functions:
     document: Mapping[str, Any]
     file: str
     given: Mapping[str, str]
+    used: set[str] = field(default_factory=set)
+    """The names of given values that something asked for."""
     _deciding: list[str] = field(default_factory=list)
 
     def resolve(self, value: Any, place: str, depth: int = 0) -> Any:
@@ -278,6 +292,7 @@ class _Functions:
         declared = (self.document.get("Parameters") or {}).get(name)
         is_list = isinstance(declared, Mapping) and "List" in str(declared.get("Type"))
         if name in self.given:
+            self.used.add(name)
             return [one.strip() for one in self.given[name].split(",")] if is_list else self.given[name]
         if isinstance(declared, Mapping) and "Default" in declared:
             default = declared["Default"]

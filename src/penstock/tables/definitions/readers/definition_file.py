@@ -35,6 +35,8 @@ def read_definition_file(path: Path, parameters: Mapping[str, str] | None = None
     document = read_document(path)
     if is_template(document):
         found = read_template(document, file, parameters)
+    elif parameters:
+        raise ExportError(file, f"--parameter {next(iter(parameters))}: it is no CloudFormation template")
     elif is_terraform(document):
         found = read_terraform(document, file)
     else:
