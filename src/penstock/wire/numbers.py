@@ -9,12 +9,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from decimal import Context, Decimal
 
 from penstock.errors import ValidationException
 from penstock.wire.limits import NUMBER_DIGITS, NUMBER_MAX_EXPONENT, NUMBER_MIN_EXPONENT
 
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?", re.ASCII)
+
+# Short numbers as `normalise` writes them, each with a comma after it: what vectors are made of.
+_SHORT = r"-?[0-9]\.[0-9]{1,37}+(?<=[1-9])"
+_SHORT_NUMBERS = re.compile(rf"(?:{_SHORT},|-?[1-9],|0,)*+", re.ASCII)
+_SHORT_NUMBER = re.compile(rf"{_SHORT}|-?[1-9]|0", re.ASCII)
 
 # A sum of two 38-digit numbers can span 256 digits before it is judged.
 _EXACT = Context(prec=300, Emin=-999_999, Emax=999_999)
@@ -48,6 +55,42 @@ def size(text: str) -> int:
         return 1 + (len(text.rstrip("0")) + len(text) % 2 + 1) // 2 if text != "0" else 1
     negative, digits, exponent = _parts(text)
     return 1 + (len(digits) + exponent % 2 + 1) // 2 + negative
+
+
+def measure_all(texts: Sequence[str]) -> tuple[Sequence[str], int]:
+    """Many numbers, normalised, and the bytes that they count for together.
+
+    A vector has thousands of them: those of one digit before the point are checked and measured all at once.
+    """
+    if _SHORT_NUMBERS.fullmatch(",".join(texts) + ","):
+        return texts, _short_bytes(texts)
+    checked = [*texts]
+    short = []
+    total = 0
+    for place, text in enumerate(texts):
+        if _SHORT_NUMBER.fullmatch(text):
+            short.append(text)
+        else:
+            checked[place] = number = normalise(text)
+            total += size(number)
+    return checked, total + (_short_bytes(short) if short else 0)
+
+
+def _short_bytes(texts: Sequence[str]) -> int:
+    """What `size` says of each of these short numbers, summed up.
+
+    With n digits after the point, k of them leading zeros, a number counts for 1 + (n + 1) // 2 - k // 2 if it begins
+    with 0; another digit is one more, a sign is one more.
+    """
+    signed = "," + ",".join(texts)
+    text = signed.replace("-", "")
+    total = 2 * len(texts) + len(signed) - len(text) - text.count(",0")
+    zeros = ",0.00"
+    while count := text.count(zeros):
+        total -= count
+        zeros += "00"
+    lengths = Counter(map(len, text[1:].split(",")))
+    return total + sum((length - 1) // 2 * count for length, count in lengths.items())
 
 
 def encode(text: str) -> bytes:

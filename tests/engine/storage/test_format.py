@@ -14,7 +14,7 @@ from sample_tables import make, table
 
 from penstock.engine import Engine, Pending
 from penstock.engine.settings import Settings
-from penstock.engine.storage.file_format import APPLICATION_ID, FORMAT
+from penstock.engine.storage.file_format import APPLICATION_ID, NEWEST
 from penstock.errors import DynamoDBError, PenstockError, StorageError
 
 GET = {"TableName": "plain", "Key": {"pk": {"S": "a"}}}
@@ -48,7 +48,7 @@ def written(path: str) -> str:
 
 def test_a_newer_format_is_refused_with_advice_to_upgrade(path: str) -> None:
     written(path)
-    pragma(path, f"user_version = {FORMAT + 1}")
+    pragma(path, f"user_version = {NEWEST + 1}")
     assert "newer Penstock" in refusal(path)
     assert "Upgrade" in refusal(path)
 

@@ -37,6 +37,10 @@ LEAST_WRITE_BYTES: Final = 1024
 _INVALID: Final = "One or more parameter values were invalid. "
 
 
+Packed = dict[str, bytes]
+"""Vectors of an item by their attributes, as an index keeps them."""
+
+
 class VectorRow(NamedTuple):
     vector: bytes
     chosen_by: bytes | None
@@ -48,9 +52,9 @@ class VectorRow(NamedTuple):
 # ── what an index can hold ────────────────────────────────────────────────────────────────────────
 
 
-def check(table: TableInfo, item: Item, written: frozenset[str] | None = None) -> None:
+def check(table: TableInfo, item: Item, written: frozenset[str] | None = None) -> Packed:
     """Refuses an item that a vector index could not hold; `written`: only what these attributes say."""
-    packed: dict[str, bytes] = {}
+    packed: Packed = {}
     for index in table.vectors.values():
         name = index.attribute
         value = item.get(name)
@@ -60,6 +64,7 @@ def check(table: TableInfo, item: Item, written: frozenset[str] | None = None) -
             value = item.get(part.name)
             if value is not None and (written is None or part.name in written):
                 _check_choice(index, part, value)
+    return packed
 
 
 def _pack(index: VectorIndexInfo, value: AttributeValue) -> bytes:
@@ -110,20 +115,36 @@ def _check_choice(index: VectorIndexInfo, part: KeyAttribute, value: AttributeVa
         check_index_value(index.name, part, value, is_hash=True)
 
 
-def row_of(index: VectorIndexInfo, item: Item) -> VectorRow | None:
-    """The row of an item; None where the index leaves the item out (1, 2)."""
-    value = item.get(index.attribute)
+def row_of(index: VectorIndexInfo, item: Item, packed: Packed | None = None, size: int = 0) -> VectorRow | None:
+    """The row of an item; None where the index leaves the item out (1, 2).
+
+    The vector may be `packed`, and the item's `size` known, from an earlier look.
+    """
+    name = index.attribute
+    value = item.get(name)
     if value is None or (index.hash is not None and index.hash.name not in item):
         return None
+    vector = (packed or _NONE).get(name)
     try:
         for part in index.schema:
             if part.name in item:
                 _check_choice(index, part, item[part.name])
-        vector = _pack(index, value)
+        if vector is None:
+            vector = _pack(index, value)
     except ValidationException:
         return None
     chosen_by = orjson.dumps(choices_of(index, item)) if index.schema else None
-    return VectorRow(vector, chosen_by, value_size(value) - len(vector))
+    return VectorRow(vector, chosen_by, _list_bytes(item, name, size) - len(vector))
+
+
+def _list_bytes(item: Item, name: str, size: int) -> int:
+    """What the list of the vector counts for. Where the item's size is known, all else is measured: it is shorter."""
+    if not size:
+        return value_size(item[name])
+    return size - item_size({other: value for other, value in item.items() if other != name}) - len(name.encode())
+
+
+_NONE: Packed = {}
 
 
 def choices_of(index: VectorIndexInfo, item: Item) -> list[str | None]:
@@ -140,7 +161,7 @@ def follow(context: OperationContext, change: Change) -> None:
     for index in change.table.vectors.values():
         if old is not None and new is not None and all(old.get(name) == new.get(name) for name in index.own_names):
             continue
-        row = None if new is None else row_of(index, new)
+        row = None if new is None else row_of(index, new, change.vectors, change.size)
         if row is not None:
             context.db.execute(index.sql_put, (change.key, *row))
         elif old is not None and index.attribute in old:

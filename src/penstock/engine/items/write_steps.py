@@ -100,7 +100,7 @@ class Write:
 
 
 class Put(Write):
-    __slots__ = ("item", "unread")
+    __slots__ = ("item", "unread", "vectors")
 
     def __init__(self, request: Request, item: Item, size: int, condition: Condition | None) -> None:
         self.request = request
@@ -109,12 +109,13 @@ class Put(Write):
         self.old = self.new = None
         self.size = size
         self.unread = False
+        self.vectors: vector_rows.Packed | None = None
 
     def resolve(self, context: OperationContext) -> None:
         self.table = table = context.table(self.request["TableName"])
         self.key = row_keys.row_key_of_item(table, self.item)
         if table.vectors:
-            vector_rows.check(table, self.item)
+            self.vectors = vector_rows.check(table, self.item)
         if self.condition is not None:
             self.refuse_nested_condition()
 
@@ -131,10 +132,10 @@ class Put(Write):
         if self.condition is None or not self.condition({}):
             return False
         self.new = self.item
-        return put_new(context, Change(self.table, self.key, None, self.item, self.size))
+        return put_new(context, Change(self.table, self.key, None, self.item, self.size, self.vectors))
 
     def apply(self, context: OperationContext) -> None:
-        change = Change(self.table, self.key, self.old, self.new, self.size)
+        change = Change(self.table, self.key, self.old, self.new, self.size, self.vectors)
         if self.unread:
             put_unread(context, change)
             self.old = change.old
@@ -319,6 +320,8 @@ class Change:
     new: Item | None
     size: int = 0
     """Bytes of `new`."""
+    vectors: vector_rows.Packed | None = None
+    """Of `new`, where they are known already."""
     by_ttl: bool = False
     """Whether the sweeper made it: its stream record then names the service."""
 

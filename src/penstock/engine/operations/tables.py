@@ -20,6 +20,7 @@ from penstock.engine.operations.table_description import (
     describe,
     describe_briefly,
     dropped,
+    dropped_indexes,
     existing_table,
     find_table,
     in_use,
@@ -441,7 +442,7 @@ def _refuse(context: OperationContext, table: TableInfo) -> None:
         )
     _refuse_read(context, table)
     statuses = [index_status(table.record, index, context.now) for index in online_indexes(table.record)]
-    if any(status != "ACTIVE" for status in statuses) or table.record.get("dropped_indexes"):
+    if any(status != "ACTIVE" for status in statuses) or dropped_indexes(table.record, context.now):
         raise in_use("Cannot delete table while indexes are being created, updated, or deleted.")
     if table_status(table.record, context.now) == "UPDATING":
         raise in_use(f"Table is being updated: {table.name}")

@@ -566,7 +566,15 @@ def _accepts_binaries(data: Any, depth: int) -> bool:
 
 
 def _accepts_list(data: Any, depth: int) -> bool:
-    return type(data) is list and (depth > _WALKED or _accepts_values(data, depth + 1))
+    return type(data) is list and (depth > _WALKED or _is_vector(data) or _accepts_values(data, depth + 1))
+
+
+def _is_vector(data: list[Any]) -> bool:
+    """Whether a list has nothing but numbers, which may be thousands: told in half the time."""
+    try:
+        return "N" in data[0] and bool("".join([one["N"] for one in data])) and sum(map(len, data)) == len(data)
+    except (IndexError, KeyError, TypeError):
+        return False
 
 
 def _accepts_map(data: Any, depth: int) -> bool:

@@ -425,11 +425,11 @@ class Store:
 
     def _in_transaction(self, connection: Connection, work: Callable[[Connection], None]) -> None:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version == file_format.FORMAT:
+        if version >= file_format.FORMAT:
             return
         with self._transaction(connection):
             # Another process may have been first.
-            if connection.execute("PRAGMA user_version").fetchone()[0] != file_format.FORMAT:
+            if connection.execute("PRAGMA user_version").fetchone()[0] < file_format.FORMAT:
                 work(connection)
 
     @contextmanager

@@ -24,7 +24,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from penstock.engine.storage.database_file import refuse_overwritten, uri_of
-from penstock.engine.storage.file_format import APPLICATION_ID, FORMAT, new_file_id, newer_format
+from penstock.engine.storage.file_format import APPLICATION_ID, NEWEST, new_file_id, newer_format
 from penstock.engine.storage.sidecar_files import beside, make_new
 from penstock.errors import StorageError
 
@@ -253,5 +253,5 @@ def _refuse_foreign(path: str, db: sqlite3.Connection) -> None:
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION_ID:
         raise StorageError(f"{path}: not a database of Penstock's. Name another file.")
-    if version > FORMAT:
+    if version > NEWEST:
         raise newer_format(path, version)

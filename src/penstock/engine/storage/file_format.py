@@ -2,6 +2,8 @@
 
 1. A file of another application, or of a newer format than this program's, is refused by name and not touched.
 2. A file of an older format is taken to this one step by step, in one transaction.
+3. A file gets the newest format only with its first vector index, which an older program would not keep in step with
+   its table. Without one, an older program can still open the file.
 """
 
 from __future__ import annotations
@@ -14,7 +16,11 @@ from typing import Final
 from penstock.errors import StorageError
 
 APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
-FORMAT: Final = 2
+FORMAT: Final = 1
+"""Of a new file."""
+NEWEST: Final = 2
+"""Of a file with vector indexes (3)."""
+
 _SCHEMA: Final = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO meta VALUES ('catalog', 1);
@@ -57,13 +63,8 @@ CREATE INDEX journal_by_table ON journal (table_id, at);
 
 GIVE_MARK: Final = "INSERT OR IGNORE INTO meta VALUES ('file', ?), ('epoch', 1)"
 
-
-def _allow_vector_indexes(connection: Connection) -> None:
-    """From 1 to 2: there may be vector indexes. A program that does not know them would not keep them in step."""
-
-
-_UPGRADES: tuple[Callable[[Connection], None], ...] = (_allow_vector_indexes,)
-"""Steps from each format to the next; the first one leads from 1 to 2."""
+_UPGRADES: tuple[Callable[[Connection], None], ...] = ()
+"""Steps from each format to the next, up to `FORMAT`."""
 
 
 def new_file_id() -> int:
@@ -78,7 +79,7 @@ def refuse_foreign(path: str, connection: Connection) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     objects = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     connection.execute("ROLLBACK")
-    if application == APPLICATION_ID and version <= FORMAT:
+    if application == APPLICATION_ID and version <= NEWEST:
         return
     if application == APPLICATION_ID:
         raise newer_format(path, version)
@@ -108,14 +109,14 @@ def newer_format(path: str, version: int) -> StorageError:
     """For a file of a later format than this program's."""
     return StorageError(
         f"{path}: format {version} was written by a newer Penstock; "
-        f"this one reads up to format {FORMAT}. Upgrade penstock to open it."
+        f"this one reads up to format {NEWEST}. Upgrade penstock to open it."
     )
 
 
 def refuse_newer(connection: Connection) -> None:
     """Refuses to go on with a file that a newer program has upgraded since this one opened it."""
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > FORMAT:
+    if version > NEWEST:
         raise newer_format(connection.execute("PRAGMA database_list").fetchone()[2], version)
 
 
@@ -151,6 +152,8 @@ def create_vectors(connection: Connection, name: str) -> None:
         "saved INTEGER NOT NULL DEFAULT 0)"
     )
     connection.execute(f"CREATE INDEX {name}_gone ON {name} (number) WHERE vector IS NULL")
+    if connection.execute("PRAGMA user_version").fetchone()[0] < NEWEST:  # else it would be written anew each time
+        connection.execute(f"PRAGMA user_version = {NEWEST}")
 
 
 def create_keys(connection: Connection, name: str) -> None:

@@ -86,6 +86,8 @@ class CachedIndex:
             place = self._rows.get(key)
             if vector is None:
                 if place is not None:
+                    self._append(fresh)  # the last row, which moves to the place, may be one of them
+                    fresh = []
                     self._take_out(place)
             elif place is None:
                 self._rows[key] = len(self._keys)
