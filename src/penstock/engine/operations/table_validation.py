@@ -45,12 +45,17 @@ Index = Mapping[str, Any]
 KeySchema = list[dict[str, str]]
 
 
+OPERATIONS_PAGE = "docs/operations.md"
+"""Where each operation stands as done, described or refused."""
+
+
 def invalid(message: str) -> ValidationException:
     return ValidationException(f"One or more parameter values were invalid: {message}")
 
 
 def check_creation(request: Request) -> None:
     """Everything that CreateTable refuses before it looks whether the table exists."""
+    refuse_members(request, ("GlobalTableSourceArn", "GlobalTableSettingsReplicationMode"))
     _check_billing(request)
     definitions = [one["AttributeName"] for one in request["AttributeDefinitions"]]
     schema = request["KeySchema"]
@@ -375,13 +380,33 @@ _CHANGES = (
     "DeletionProtectionEnabled",
     "OnDemandThroughput",
     "WarmThroughput",
+    "ReplicaUpdates",
+    "GlobalTableSettingsReplicationMode",
+    "DisassociationProtectionEnabled",
 )
+
+_NAMED_AS_CHANGES = (
+    "ProvisionedThroughput",
+    "BillingMode",
+    "UpdateStreamEnabled",
+    "GlobalSecondaryIndexUpdates",
+    "SSESpecification",
+    "ReplicaUpdates",
+    "MultiAccountReplicaReady",
+    "ReplicaTransitRoleArn",
+    "MultiRegionConsistency",
+    "DeletionProtectionEnabled",
+    "OnDemandThroughput",
+    "WarmThroughput",
+)
+"""What AWS lists to a request that changes nothing. It leaves out what the request has (MultiRegionConsistency)."""
 
 _ALONE = (
     ("SSESpecification", "Server-Side Encryption modification"),
     ("TableClass", "TableClass modification"),
     ("DeletionProtectionEnabled", "DeletionProtection modification"),
     ("WarmThroughput", "WarmThroughput"),
+    ("ReplicaUpdates", "Replica modification"),
 )
 
 Update = Mapping[str, Any]
@@ -400,10 +425,8 @@ def check_request(request: Request) -> None:
     """Everything that is wrong whatever the table."""
     updates, vectors = request.get("GlobalSecondaryIndexUpdates", []), request.get("VectorIndexUpdates", [])
     if not updates and not vectors and not any(member in request for member in _CHANGES):
-        raise ValidationException(
-            "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, "
-            "GlobalSecondaryIndexUpdates or SSESpecification or ReplicaUpdates is required"
-        )
+        missing = [name for name in _NAMED_AS_CHANGES if not request.get(name)]
+        raise ValidationException(f"At least one of {', '.join(missing)} or TableClass is required")
     if request.get("BillingMode") == "PROVISIONED" and "ProvisionedThroughput" not in request:
         raise invalid("ProvisionedThroughput must be specified when BillingMode is PROVISIONED")
     check_bounds(request.get("ProvisionedThroughput"))
@@ -412,8 +435,44 @@ def check_request(request: Request) -> None:
     _check_actions(updates)
     _check_vector_actions(vectors)
     _check_combination(request, [*updates, *vectors])
+    _check_replica_actions(request)
     _check_stream_change(request.get("StreamSpecification"))
     check_encryption(request.get("SSESpecification"))
+
+
+def _check_replica_actions(request: Request) -> None:
+    """Replicas are changed one at a time; only a group that is STRONG from the start has two made at once."""
+    actions = [kind for update in request.get("ReplicaUpdates", ()) for kind in update]
+    if "ReplicaUpdates" not in request:
+        return
+    strong = request.get("MultiRegionConsistency") == "STRONG"
+    if not actions:
+        raise ValidationException("There are no actions specified in the Replica Update Action of the request.")
+    if "GlobalTableWitnessUpdates" in request and not strong:
+        raise ValidationException(
+            "MultiRegionConsistency must be set as STRONG when GlobalTableWitnessUpdates parameter is present."
+        )
+    if len(set(actions)) > 1:
+        raise ValidationException("Update table operation with more than one type of replica actions not allowed.")
+    if strong and set(actions) != {"Create"}:
+        raise ValidationException(
+            "Only Replica Create actions are supported when MultiRegionConsistency parameter is provided."
+        )
+    if strong and len(actions) + len(request.get("GlobalTableWitnessUpdates", ())) != 2:
+        raise ValidationException(
+            "Unsupported replica count for global tables with MultiRegionConsistency set to STRONG."
+        )
+    if not strong and len(actions) > 1 and actions[0] in ("Create", "Delete"):
+        raise ValidationException(
+            "Update table operation with more than one create or delete replica actions not allowed"
+        )
+
+
+def refuse_members(request: Request, members: Iterable[str]) -> None:
+    """Members that ask for what does not exist here: better refused by name than silently left out."""
+    for member in members:
+        if member in request:
+            raise invalid(f"{member} is not supported by this endpoint. See {OPERATIONS_PAGE} of Penstock.")
 
 
 def check_against(table: TableInfo, request: Request, now: float) -> None:

@@ -11,6 +11,7 @@ from penstock.engine import streams
 from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import Record, TableInfo
 from penstock.engine.items import index_backfill, pitr_journal
+from penstock.engine.operations.aws_only import refuse_replicas
 from penstock.engine.operations.resources import checked_tags, new_policy
 from penstock.engine.operations.table_description import (
     NO_THROUGHPUT,
@@ -176,6 +177,7 @@ def update_table(context: OperationContext, request: Request) -> Response:
     check_request(request)
     table = existing_table(context, request["TableName"])
     check_against(table, request, context.now)
+    refuse_replicas(table, request)
     record = changed(table)
     _change_capacity(context, record, request)
     _change_indexes_capacity(context, record, request)
