@@ -21,6 +21,7 @@ from penstock.engine.operations.table_description import (
     describe,
     describe_briefly,
     dropped,
+    encryption,
     existing_table,
     find_table,
     in_use,
@@ -330,6 +331,11 @@ def _as_updating(context: OperationContext, before: TableInfo, table: TableInfo,
         description["TableStatus"] = "UPDATING"
     if "ProvisionedThroughput" in request and billing_mode(before.record) == "PROVISIONED":
         description["ProvisionedThroughput"] = _still(context, throughput(before.record), throughput(table.record))
+    if "WarmThroughput" in request:
+        description["WarmThroughput"]["Status"] = "UPDATING"
+    if "SSESpecification" in request:
+        described = encryption(before) if (before.record.get("SSESpecification") or {}).get("Enabled") else {}
+        description["SSEDescription"] = described | {"Status": "UPDATING"}
     for update in request.get("GlobalSecondaryIndexUpdates", ()):
         _show_index_update(context, before, description, update)
     for update in request.get("VectorIndexUpdates", ()):
@@ -369,6 +375,8 @@ def _show_index_update(
         current.update(IndexStatus="CREATING", Backfilling=False)
         return
     current["IndexStatus"] = "UPDATING"
+    if "WarmThroughput" in wanted:
+        current["WarmThroughput"]["Status"] = "UPDATING"
     if "ProvisionedThroughput" in wanted and billing_mode(before.record) == "PROVISIONED":
         old_units = throughput(before.indexes[name].record)
         current["ProvisionedThroughput"] = _still(context, old_units, current["ProvisionedThroughput"])

@@ -42,7 +42,6 @@ _LONG = Integer(long=True)
 _POSITIVE = Integer(1, long=True)
 _ATTRIBUTE_NAME = String(1, 255)
 BILLING_MODE = Enum("PROVISIONED", "PAY_PER_REQUEST")
-_TABLE_CLASS = Enum("STANDARD", "STANDARD_INFREQUENT_ACCESS")
 _REPLICATION_MODE = Enum("ENABLED", "DISABLED", "ENABLED_WITH_OVERRIDES")
 
 ATTRIBUTE_DEFINITIONS = List(
@@ -74,9 +73,9 @@ SSE = Structure("SSESpecification", Enabled=FLAG, SSEType=Enum("AES256", "KMS"),
 _STREAM = Structure(
     "StreamSpecification",
     StreamEnabled=Required(FLAG),
-    StreamViewType=Enum("NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES", "KEYS_ONLY"),
+    StreamViewType=Enum("OLD_IMAGE", "KEYS_ONLY", "NEW_AND_OLD_IMAGES", "NEW_IMAGE"),
 )
-TAGS = List(Structure("Tag", Key=Required(TEXT), Value=Required(TEXT)))
+TAGS = List(Structure("Tag", Key=TEXT, Value=TEXT))  # what is missing is refused by the operations
 
 LOCAL_INDEXES = List(
     Structure(
@@ -127,7 +126,7 @@ CREATE_TABLE = Structure(
     StreamSpecification=_STREAM,
     SSESpecification=SSE,
     Tags=TAGS,
-    TableClass=_TABLE_CLASS,
+    TableClass=TEXT,
     DeletionProtectionEnabled=FLAG,
     WarmThroughput=_WARM,
     OnDemandThroughput=ON_DEMAND,
@@ -142,7 +141,7 @@ _INDEX_UPDATE = Structure(
     Update=Structure(
         "UpdateGlobalSecondaryIndexAction",
         IndexName=Required(INDEX_NAME),
-        ProvisionedThroughput=Required(PROVISIONED, unless=("OnDemandThroughput", "WarmThroughput")),
+        ProvisionedThroughput=PROVISIONED,
         OnDemandThroughput=ON_DEMAND,
         WarmThroughput=_WARM,
     ),
@@ -197,7 +196,7 @@ UPDATE_TABLE = Structure(
     AttributeDefinitions=ATTRIBUTE_DEFINITIONS,
     StreamSpecification=_STREAM,
     SSESpecification=SSE,
-    TableClass=_TABLE_CLASS,
+    TableClass=TEXT,
     DeletionProtectionEnabled=FLAG,
     WarmThroughput=_WARM,
     OnDemandThroughput=ON_DEMAND,
