@@ -147,6 +147,10 @@ class TableNotFoundException(DynamoDBError):
     pass
 
 
+class GlobalTableNotFoundException(DynamoDBError):
+    pass
+
+
 class TableAlreadyExistsException(DynamoDBError):
     pass
 

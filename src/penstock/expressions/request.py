@@ -117,6 +117,7 @@ def condition_of(request: Request, between: Between | None = None, *, transactio
     _check_parameters(request, _CONDITION, transaction)
     known = None if text is None else named_expressions(None, text, get("ExpressionAttributeNames"))
     if transaction and known is None:
+        _refuse_no_values(request)
         _compile(None, text)
     if between is not None:
         between()
@@ -134,6 +135,12 @@ def condition_of(request: Request, between: Between | None = None, *, transactio
     return condition
 
 
+def _refuse_no_values(request: Request) -> None:
+    """A transaction's empty values are refused before its expressions are read."""
+    if request.get("ExpressionAttributeValues") == {}:
+        raise ValidationException("ExpressionAttributeValues must not be empty")
+
+
 def update_of(
     request: Request, between: Between | None = None, *, transaction: bool = False
 ) -> tuple[BoundUpdate | PlainUpdate | None, Predicate | None]:
@@ -144,6 +151,7 @@ def update_of(
     legacy_only = update_text is None and condition_text is None
     known = None if legacy_only else named_expressions(update_text, condition_text, get("ExpressionAttributeNames"))
     if transaction and known is None:
+        _refuse_no_values(request)
         _compile(update_text, condition_text)
     if between is not None:
         between()

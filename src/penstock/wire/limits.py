@@ -26,6 +26,7 @@ EXPRESSION_VALUES_BYTES = 2 * MB
 PATH_ELEMENTS = 32
 
 PAGE_BYTES = MB
+PIECE_BYTES = 3072  # a page counts an item above this by the pieces in which it is stored
 BATCH_WRITE_ITEMS = 25
 BATCH_GET_ITEMS = 100
 BATCH_BYTES = 16 * MB

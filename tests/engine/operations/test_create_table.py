@@ -222,8 +222,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ),
     (
         "something that is not here",
-        {"GlobalTableSourceArn": "arn:aws:dynamodb:us-east-1:000000000000:table/orders"},
-        INVALID + "GlobalTableSourceArn is not supported by this endpoint",
+        {"GlobalTableSourceArn": "arn:aws:dynamodb:eu-west-1:000000000000:table/jobs"},
+        INVALID + "GlobalTableSourceArn is not supported by this endpoint. See docs/operations.md of Penstock.",
     ),
     (
         "a reserved tag",

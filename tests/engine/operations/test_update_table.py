@@ -75,8 +75,9 @@ def resized(name: str, **members: Any) -> dict[str, Any]:
 
 
 NOTHING = (
-    "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, GlobalSecondaryIndexUpdates or "
-    "SSESpecification or ReplicaUpdates is required"
+    "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, GlobalSecondaryIndexUpdates, "
+    "SSESpecification, ReplicaUpdates, MultiAccountReplicaReady, ReplicaTransitRoleArn, MultiRegionConsistency, "
+    "DeletionProtectionEnabled, OnDemandThroughput, WarmThroughput or TableClass is required"
 )
 ALONE = "must be the only operation in the request"
 STREAM = {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
@@ -144,7 +145,25 @@ BEFORE_THE_TABLE: list[tuple[dict[str, Any], str]] = [
         {"StreamSpecification": {"StreamEnabled": True}},
         INVALID + "If stream is being enabled then UpdateViewType is required",
     ),
-    ({"ReplicaUpdates": []}, INVALID + "ReplicaUpdates is not supported by this endpoint"),
+    # What the request has is left out of the list; alone it is no change (seen on AWS, October 2026).
+    ({"MultiRegionConsistency": "STRONG"}, NOTHING.replace("MultiRegionConsistency, ", "")),
+    ({"ReplicaUpdates": [{}]}, "There are no actions specified in the Replica Update Action of the request."),
+    (
+        {"ReplicaUpdates": [{"Create": {"RegionName": one}} for one in ("eu-west-1", "eu-west-2")]},
+        "Update table operation with more than one create or delete replica actions not allowed",
+    ),
+    (
+        {"ReplicaUpdates": [{"Create": {"RegionName": "eu-west-1"}}], "MultiRegionConsistency": "STRONG"},
+        "Unsupported replica count for global tables with MultiRegionConsistency set to STRONG.",
+    ),
+    (
+        {"ReplicaUpdates": [{"Create": {"RegionName": "eu-west-1"}}], "DeletionProtectionEnabled": True},
+        INVALID + f"DeletionProtection modification {ALONE}",
+    ),
+    (
+        {"ReplicaUpdates": [{"Create": {"RegionName": "eu-west-1"}}], "BillingMode": "PAY_PER_REQUEST"},
+        INVALID + f"Replica modification {ALONE}",
+    ),
 ]
 
 

@@ -65,7 +65,11 @@ def likely(shapes: dict[str, Any], name: str, depth: int = 0) -> st.SearchStrate
     return right if depth % 3 else right | anything
 
 
-@pytest.mark.parametrize("operation", sorted(REQUESTS))
+# botocore from 1.44 on has four more, of bulk puts.
+KNOWN_TO_BOTOCORE = sorted(set(REQUESTS) & set(model()))
+
+
+@pytest.mark.parametrize("operation", KNOWN_TO_BOTOCORE)
 def test_only_dynamodbs_errors_come_out(operation: str) -> None:
     shapes, name = model()[operation]
 
@@ -87,7 +91,7 @@ def members_of(operation: str) -> set[str]:
     return set(shapes[name]["members"])
 
 
-@pytest.mark.parametrize("operation", sorted(REQUESTS))
+@pytest.mark.parametrize("operation", KNOWN_TO_BOTOCORE)
 def test_every_member_of_botocores_model_is_written_down(operation: str) -> None:
     known = set(REQUESTS[operation].structure.members)
     assert known == members_of(operation)

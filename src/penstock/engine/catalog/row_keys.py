@@ -343,18 +343,23 @@ def check_index_keys(table: TableInfo, item: Item) -> None:
     """Refuses an item that an index of the table could not hold."""
     if _fits_indexes(table, item):
         return
-    for index in table.index_list:
+    for index in _by_name(table):
         for part in index.key:
             value = item.get(part.name)
             if value is not None:
                 _check_index_value(index, part, value)
 
 
+def _by_name(table: TableInfo) -> list[IndexInfo]:
+    """The indexes as DynamoDB looks at them: of several that a value does not suit, it names the first by name."""
+    return sorted(table.index_list, key=lambda index: index.name)
+
+
 def check_index_types(table: TableInfo, types: Mapping[str, str]) -> None:
     """Refuses an update of index keys to these types, which it will write whatever the item is."""
     if all(types.get(name, kind) == kind for name, kind in table.index_kinds.items()):
         return
-    for index in table.index_list:
+    for index in _by_name(table):
         for part in index.key:
             kind = types.get(part.name, part.kind)
             if kind != part.kind:
@@ -365,7 +370,7 @@ def check_updated_index_keys(table: TableInfo, written: frozenset[str], item: It
     """Refuses an item whose index keys an update has made unfit; types known beforehand have been checked."""
     if _fits_indexes(table, item):
         return
-    for index in table.index_list:
+    for index in _by_name(table):
         for part in index.key:
             value = item.get(part.name)
             if value is None:
@@ -373,6 +378,12 @@ def check_updated_index_keys(table: TableInfo, written: frozenset[str], item: It
             if part.kind not in value and part.name in written:
                 raise ValidationException(
                     "The update expression attempted to update the secondary index key to unsupported type"
+                )
+            if part.name in written and not value.get(part.kind, "-"):
+                raise ValidationException(
+                    "One or more parameter values are not valid. The update expression attempted to update a secondary "
+                    "index key to a value that is not supported. The AttributeValue for a key attribute cannot contain "
+                    f"an empty {_NAMES[part.kind]} value."
                 )
             _check_index_value(index, part, value)
 

@@ -97,10 +97,15 @@ def _attempt(action: Write, context: OperationContext) -> Reason:
     try:
         action.resolve(context)
     except ValidationException as error:
-        if "cannot contain an empty" in error.message:
-            raise  # DynamoDB refuses the whole request for an empty key
-        return reason_of(error)
+        return _reason_or_raise(error)
     return _FINE
+
+
+def _reason_or_raise(error: DynamoDBError) -> Reason:
+    """DynamoDB refuses the whole request for an empty key, of the table or of an index."""
+    if isinstance(error, ValidationException) and "cannot contain an empty" in error.message:
+        raise error
+    return reason_of(error)
 
 
 def _reason(context: OperationContext, action: Write) -> Reason:
@@ -111,7 +116,7 @@ def _reason(context: OperationContext, action: Write) -> Reason:
         action.read(context)
         action.decide()
     except (ConditionalCheckFailedException, DuplicateItemException, ValidationException) as error:
-        return reason_of(error)
+        return _reason_or_raise(error)
     return _FINE
 
 

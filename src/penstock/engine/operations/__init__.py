@@ -9,6 +9,7 @@ table_description.py    states, sizes, descriptions
 resources.py            tags, resource policies, time to live
 streams.py              ListStreams, DescribeStream, GetShardIterator, GetRecords
 backups.py              backups, continuous backups, restores
+aws_only.py             global tables, Contributor Insights, Kinesis destinations, bulk puts: described, or refused
 partiql.py              ExecuteStatement, BatchExecuteStatement, ExecuteTransaction
 partiql_statements.py   one statement as a read or a write
 
@@ -31,24 +32,37 @@ _NOW = ("items", "query_scan")
 # What the file itself says when it registers; a test compares the two.
 LATER: dict[str, tuple[str, Kind]] = {
     "BatchExecuteStatement": ("partiql", "read"),
+    "CancelBulkOperation": ("aws_only", "read"),
     "CreateBackup": ("backups", "write"),
+    "CreateGlobalTable": ("aws_only", "read"),
     "CreateTable": ("tables", "write"),
     "DeleteBackup": ("backups", "write"),
     "DeleteResourcePolicy": ("resources", "write"),
     "DeleteTable": ("tables", "write"),
     "DescribeBackup": ("backups", "read"),
+    "DescribeBulkOperation": ("aws_only", "read"),
     "DescribeContinuousBackups": ("backups", "read"),
+    "DescribeContributorInsights": ("aws_only", "read"),
     "DescribeEndpoints": ("tables", "read"),
+    "DescribeGlobalTable": ("aws_only", "read"),
+    "DescribeGlobalTableSettings": ("aws_only", "read"),
+    "DescribeKinesisStreamingDestination": ("aws_only", "read"),
     "DescribeLimits": ("tables", "read"),
     "DescribeStream": ("streams", "snapshot"),
     "DescribeTable": ("tables", "snapshot"),
+    "DescribeTableReplicaAutoScaling": ("aws_only", "read"),
     "DescribeTimeToLive": ("resources", "read"),
+    "DisableKinesisStreamingDestination": ("aws_only", "read"),
+    "EnableKinesisStreamingDestination": ("aws_only", "read"),
     "ExecuteStatement": ("partiql", "read"),
     "ExecuteTransaction": ("partiql", "write"),
     "GetRecords": ("streams", "snapshot"),
     "GetResourcePolicy": ("resources", "read"),
     "GetShardIterator": ("streams", "snapshot"),
     "ListBackups": ("backups", "read"),
+    "ListBulkOperations": ("aws_only", "read"),
+    "ListContributorInsights": ("aws_only", "read"),
+    "ListGlobalTables": ("aws_only", "read"),
     "ListStreams": ("streams", "read"),
     "ListTables": ("tables", "snapshot"),
     "ListTagsOfResource": ("resources", "read"),
@@ -56,10 +70,16 @@ LATER: dict[str, tuple[str, Kind]] = {
     "RestoreTableFromBackup": ("backups", "write"),
     "RestoreTableToPointInTime": ("backups", "write"),
     "SearchVectors": ("vector_search", "read"),
+    "StartBulkPutItems": ("aws_only", "read"),
     "TagResource": ("resources", "write"),
     "UntagResource": ("resources", "write"),
     "UpdateContinuousBackups": ("backups", "write"),
+    "UpdateContributorInsights": ("aws_only", "read"),
+    "UpdateGlobalTable": ("aws_only", "read"),
+    "UpdateGlobalTableSettings": ("aws_only", "read"),
+    "UpdateKinesisStreamingDestination": ("aws_only", "read"),
     "UpdateTable": ("tables", "write"),
+    "UpdateTableReplicaAutoScaling": ("aws_only", "read"),
     "UpdateTimeToLive": ("resources", "write"),
 }
 

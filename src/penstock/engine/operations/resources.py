@@ -115,7 +115,7 @@ def untag_resource(context: OperationContext, request: Request) -> Response:
     if not request["TagKeys"]:
         raise ValidationException("Atleast one Tag Key needs to be provided as Input.")
     for key in request["TagKeys"]:
-        _check_key(key)
+        _checked_key(key)
     keys = frozenset(request["TagKeys"])
     table = _table(context, arn, ResourceNotFoundException("Requested resource not found"))
     tags = {key: value for key, value in table.record.get("tags", {}).items() if key not in keys}
@@ -139,8 +139,9 @@ def checked_tags(given: list[dict[str, Any]]) -> Tags:
     """Tags by their keys; refused where a key or value is wrong, or a key is there twice."""
     tags: Tags = {}
     for tag in given:
-        key, value = tag["Key"], tag["Value"]
-        _check_key(key)
+        key, value = _checked_key(tag.get("Key")), tag.get("Value")
+        if value is None:
+            raise ValidationException("The Tag Value provided is invalid, Value: null")
         if len(value) > _VALUE_CHARACTERS or _ALLOWED.fullmatch(value) is None:
             raise ValidationException(f"The Tag Value provided is invalid, Value: {value}")
         if key in tags:
@@ -149,11 +150,14 @@ def checked_tags(given: list[dict[str, Any]]) -> Tags:
     return _limited(tags)
 
 
-def _check_key(key: str) -> None:
+def _checked_key(key: str | None) -> str:
+    if key is None:
+        raise ValidationException("The Tag Key provided is invalid, Key: null")
     if not 1 <= len(key) <= _KEY_CHARACTERS or _ALLOWED.fullmatch(key) is None:
         raise ValidationException(f"The Tag Key provided is invalid, Key: {key}")
     if key.lower().startswith("aws:"):
         raise ValidationException(f"Tag Key cannot be prefixed with aws:, Key: {key}")
+    return key
 
 
 def _limited(tags: Tags) -> Tags:
@@ -204,7 +208,7 @@ def put_resource_policy(context: OperationContext, request: Request) -> Response
     _check_policy(request["Policy"])
     table, member = _resource(context, request["ResourceArn"])
     current = table.record.get(member)
-    _check_revision(request, current)
+    _check_revision(request, table, current)
     if current is not None and current["Policy"] == request["Policy"]:
         return {"RevisionId": current["RevisionId"]}
     record = changed(table)
@@ -227,7 +231,7 @@ def delete_resource_policy(context: OperationContext, request: Request) -> Respo
     """A policy that is not there is deleted without complaint, unless a revision was expected."""
     table, member = _resource(context, request["ResourceArn"])
     current = table.record.get(member)
-    _check_revision(request, current)
+    _check_revision(request, table, current)
     if current is None:
         return {}
     record = changed(table)
@@ -253,23 +257,44 @@ def _policy(context: OperationContext, text: str, current: dict[str, Any] | None
 def _check_policy(text: str) -> None:
     if len(text.encode()) > MOST_POLICY_BYTES:
         raise invalid(f"Maximum policy size of {MOST_POLICY_BYTES} bytes exceeded")
+    wrong = "Invalid policy document: "
     try:
         policy = orjson.loads(text)
     except orjson.JSONDecodeError:
-        policy = None
+        policy = []
+    if policy is None:
+        raise invalid(f"{wrong}This text appears not to be a policy")
     if not isinstance(policy, dict):
-        raise invalid("Invalid policy document: This policy contains invalid Json")
-    if not policy.get("Statement"):
-        raise invalid("Invalid policy document: Could not parse the policy: Statement is empty!")
+        raise invalid(f"{wrong}This policy contains invalid Json")
+    if not policy:
+        raise invalid(f"{wrong}Syntax error at position (1,3)")
+    statements = policy.get("Statement")
+    if not statements:
+        raise invalid(f"{wrong}Could not parse the policy: Statement is empty!")
+    for statement in statements if isinstance(statements, list) else [statements]:
+        if not isinstance(statement, dict) or "Effect" not in statement:
+            raise invalid(f"{wrong}Missing required field Effect")
 
 
-def _check_revision(request: Request, current: dict[str, Any] | None) -> None:
+def _check_revision(request: Request, table: TableInfo, current: dict[str, Any] | None) -> None:
     expected = request.get("ExpectedRevisionId")
     if expected is None:
         return
-    found = NO_POLICY if current is None else current["RevisionId"]
+    if current is None:
+        if expected != NO_POLICY:
+            raise _no_policy(request["ResourceArn"])
+        return
+    found = current["RevisionId"]
+    if expected == NO_POLICY:
+        raise _no_policy(
+            f"Requested policy update expecting none to be present for table {table.name}, "
+            f"but a policy exists with revision id {found}."
+        )
     if expected != found:
-        raise _no_policy(request["ResourceArn"])
+        raise _no_policy(
+            f"Requested update for policy with revision id {expected}, "
+            f"but the policy associated to target table {table.name} has revision id {found}."
+        )
 
 
 def _resource(context: OperationContext, arn: str) -> tuple[TableInfo, str]:
@@ -279,23 +304,26 @@ def _resource(context: OperationContext, arn: str) -> tuple[TableInfo, str]:
     match = _RESOURCE.fullmatch(arn)
     if match is None:
         raise _wrong(arn)
-    table = existing_table(context, match[1])
+    table = tagged_table(context, match[1])
+    name = match[1].rpartition("/")[2]
+    if table is None:
+        raise ResourceNotFoundException(f"Requested resource not found: Table: {name} not found")
     label = match[2]
     if label is None:
         return table, "ResourcePolicy"
     if streams.find(context.db, table.scope, table.name, label) is None:
-        raise ResourceNotFoundException(f"Requested resource not found: Stream: {arn} not found")
+        raise ResourceNotFoundException(f"Requested resource not found: Stream: {label} not found for Table: {name}")
     return table, f"StreamPolicy {label}"
 
 
 def _wrong(arn: str) -> ValidationException:
-    if ":dynamodb:" in arn:
+    if ":dynamodb:" in arn and "/backup/" not in arn:
         return invalid(f"Invalid resource arn provided, only table or stream is accepted. Provided resource arn: {arn}")
     return invalid(f"Provided Arn is not a DynamoDB resource arn: {arn}")
 
 
-def _no_policy(arn: str) -> PolicyNotFoundException:
-    return PolicyNotFoundException(f"Resource-based policy not found for the provided ResourceArn: {arn}")
+def _no_policy(why: str) -> PolicyNotFoundException:
+    return PolicyNotFoundException(f"Resource-based policy not found for the provided ResourceArn: {why}")
 
 
 # ── time to live ───────────────────────────────────────────────────────────────────────────────────

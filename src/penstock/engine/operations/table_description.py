@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import NAMESPACE_URL, uuid5
 from weakref import WeakKeyDictionary
 
 import orjson
@@ -275,9 +276,16 @@ def describe(context: OperationContext, table: TableInfo, *, counts: bool = True
     """What DescribeTable answers. Inside a write transaction large tables are not counted (table_description.py)."""
     record = table.record
     description = describe_briefly(context, table, size_of_table(context, table, counts=counts), counts=counts)
-    description["DeletionProtectionEnabled"] = record.get("DeletionProtectionEnabled", False)
     description["WarmThroughput"] = warm_throughput(record) | {"Status": "ACTIVE"}
+    for index in description.get("GlobalSecondaryIndexes", ()):
+        if "WarmThroughput" not in index and index["IndexStatus"] != "DELETING":
+            index["WarmThroughput"] = index_warm_throughput(record, index) | {"Status": index["IndexStatus"]}
     return description
+
+
+def index_warm_throughput(table: Mapping[str, Any], index: Mapping[str, Any]) -> dict[str, int]:
+    """The same of a global index, which has its table's capacity mode."""
+    return warm_throughput({**index, "BillingMode": billing_mode(table)})
 
 
 def describe_briefly(
@@ -301,6 +309,7 @@ def describe_briefly(
         **streams.describe(table.scope, dict(record)),
         **_settings(table),
         **_restore(context, record),
+        "DeletionProtectionEnabled": record.get("DeletionProtectionEnabled", False),
     }
 
 
@@ -396,7 +405,8 @@ def _global_state(context: OperationContext, table: TableInfo, index: IndexInfo)
     if "OnDemandThroughput" in record:
         state["OnDemandThroughput"] = record["OnDemandThroughput"]
     if "WarmThroughput" in record:
-        state["WarmThroughput"] = record["WarmThroughput"] | {"Status": "ACTIVE"}
+        warm = index_warm_throughput(table.record, record)
+        state["WarmThroughput"] = warm | {"Status": state["IndexStatus"]}
     return state
 
 
@@ -410,12 +420,11 @@ def _settings(table: TableInfo) -> dict[str, Any]:
     record = table.record
     description: dict[str, Any] = {}
     if (record.get("SSESpecification") or {}).get("Enabled"):
-        description["SSEDescription"] = _encryption(table)
+        description["SSEDescription"] = encryption(table)
     if "TableClass" in record:
         description["TableClassSummary"] = {"TableClass": record["TableClass"]}
-    for member in ("OnDemandThroughput", "DeletionProtectionEnabled"):
-        if member in record:
-            description[member] = record[member]
+    if "OnDemandThroughput" in record:
+        description["OnDemandThroughput"] = record["OnDemandThroughput"]
     if "WarmThroughput" in record:
         description["WarmThroughput"] = warm_throughput(record) | {"Status": "ACTIVE"}
     return description
@@ -427,10 +436,18 @@ def _restore(context: OperationContext, record: Mapping[str, Any]) -> dict[str, 
     return {"RestoreSummary": record["RestoreSummary"]} if is_restoring else {}
 
 
-def _encryption(table: TableInfo) -> dict[str, Any]:
+def encryption(table: TableInfo) -> dict[str, Any]:
+    return {"Status": "ENABLED", "SSEType": "KMS", "KMSMasterKeyArn": key_arn(table)}
+
+
+def key_arn(table: TableInfo) -> str:
+    """The ARN of a key, whatever the table was given: an alias stands for one key of its account and region."""
     scope = table.scope
-    key = table.record["SSESpecification"].get("KMSMasterKeyId", "alias/aws/dynamodb")
-    if not key.startswith("arn:"):
-        resource = key if key.startswith("alias/") else f"key/{key}"
-        key = f"arn:aws:kms:{scope.region}:{scope.account}:{resource}"
-    return {"Status": "ENABLED", "SSEType": "KMS", "KMSMasterKeyArn": key}
+    key: str = (table.record.get("SSESpecification") or {}).get("KMSMasterKeyId", "alias/aws/dynamodb")
+    own = f"arn:aws:kms:{scope.region}:{scope.account}:"
+    if key.startswith("arn:") and ":alias/" not in key:
+        return key
+    alias = key.removeprefix(own)
+    if alias.startswith(("alias/", "arn:")):
+        key = str(uuid5(NAMESPACE_URL, own + alias))
+    return f"{own}key/{key}"

@@ -14,8 +14,10 @@ from penstock.engine.operations.table_description import (
     billing_mode,
     dropped_indexes,
     in_use,
+    index_warm_throughput,
     is_backfilling,
     is_building,
+    key_arn,
     online_indexes,
     refuse_unless_active,
     table_status,
@@ -45,12 +47,18 @@ Index = Mapping[str, Any]
 KeySchema = list[dict[str, str]]
 
 
+OPERATIONS_PAGE = "docs/operations.md"
+"""Where each operation stands as done, described or refused."""
+
+
 def invalid(message: str) -> ValidationException:
     return ValidationException(f"One or more parameter values were invalid: {message}")
 
 
 def check_creation(request: Request) -> None:
     """Everything that CreateTable refuses before it looks whether the table exists."""
+    refuse_members(request, ("GlobalTableSourceArn", "GlobalTableSettingsReplicationMode"))
+    _check_table_class(request)
     _check_billing(request)
     definitions = [one["AttributeName"] for one in request["AttributeDefinitions"]]
     schema = request["KeySchema"]
@@ -66,6 +74,17 @@ def check_creation(request: Request) -> None:
     check_encryption(request.get("SSESpecification"))
     _check_on_demand(request)
     _check_warm(request)
+
+
+_TABLE_CLASSES = ("STANDARD", "STANDARD_INFREQUENT_ACCESS")
+
+
+def _check_table_class(request: Request) -> None:
+    if request.get("TableClass", "STANDARD") not in _TABLE_CLASSES:
+        raise ValidationException(
+            "Invalid table-class parameter provided. Please try again with a valid table-class value: "
+            f"[{', '.join(_TABLE_CLASSES)}]."
+        )
 
 
 def check_projection(index: Index) -> None:
@@ -296,10 +315,12 @@ def _check_index_throughput(request: Request, index: Index) -> None:
                 f"ProvisionedThroughput should not be specified for index: {name} when BillingMode is PAY_PER_REQUEST"
             )
         check_on_demand_range(index.get("OnDemandThroughput", {}), f"index : {name}", clearing=False)
+        _check_first_warm(index.get("WarmThroughput", {}), None, f"index {name}")
         return
     if "ProvisionedThroughput" not in index:
         raise invalid(f"ProvisionedThroughput is not specified for index: {name}")
     check_bounds(index["ProvisionedThroughput"])
+    _check_first_warm(index.get("WarmThroughput", {}), index["ProvisionedThroughput"], f"index {name}")
     for member in index.get("OnDemandThroughput", ()):
         raise invalid(
             f"{member} for OnDemandThroughput for index: {name} cannot be specified "
@@ -328,16 +349,28 @@ def _check_on_demand(request: Request) -> None:
 def _check_warm(request: Request) -> None:
     warm = request.get("WarmThroughput", {})
     if request.get("BillingMode") == "PAY_PER_REQUEST":
-        least, text = ON_DEMAND_WARM, "is lower than initial throughput for OnDemand"
-        _check_warm_floor(warm, least, "table", [text, text])
+        _check_first_warm(warm, None, "table")
+    else:
+        _check_first_warm(warm, request["ProvisionedThroughput"], "table")
+
+
+_INITIAL = (
+    "is lower than initial throughput for OnDemand. See: https://docs.aws.amazon.com/amazondynamodb/latest/"
+    "developerguide/on-demand-capacity-mode.html#on-demand-capacity-mode-initial"
+)
+
+
+def _check_first_warm(warm: Mapping[str, int], units: Mapping[str, int] | None, where: str) -> None:
+    """The warm throughput of what is being made; `units` is None where it is on demand."""
+    if units is None:
+        _check_warm_floor(warm, ON_DEMAND_WARM, where, [_INITIAL, _INITIAL])
         return
-    throughput = request["ProvisionedThroughput"]
     least = {
-        "ReadUnitsPerSecond": throughput["ReadCapacityUnits"],
-        "WriteUnitsPerSecond": throughput["WriteCapacityUnits"],
+        "ReadUnitsPerSecond": units["ReadCapacityUnits"],
+        "WriteUnitsPerSecond": units["WriteCapacityUnits"],
     }
     texts = [f"is lower than {one}CapacityUnits of ProvisionedThroughput" for one in ("Read", "Write")]
-    _check_warm_floor(warm, least, "table", texts)
+    _check_warm_floor(warm, least, where, texts)
 
 
 def _check_warm_floor(warm: Mapping[str, int], least: Mapping[str, int], where: str, texts: list[str]) -> None:
@@ -375,13 +408,33 @@ _CHANGES = (
     "DeletionProtectionEnabled",
     "OnDemandThroughput",
     "WarmThroughput",
+    "ReplicaUpdates",
+    "GlobalTableSettingsReplicationMode",
+    "DisassociationProtectionEnabled",
 )
+
+_NAMED_AS_CHANGES = (
+    "ProvisionedThroughput",
+    "BillingMode",
+    "UpdateStreamEnabled",
+    "GlobalSecondaryIndexUpdates",
+    "SSESpecification",
+    "ReplicaUpdates",
+    "MultiAccountReplicaReady",
+    "ReplicaTransitRoleArn",
+    "MultiRegionConsistency",
+    "DeletionProtectionEnabled",
+    "OnDemandThroughput",
+    "WarmThroughput",
+)
+"""What AWS lists to a request that changes nothing. It leaves out what the request has (MultiRegionConsistency)."""
 
 _ALONE = (
     ("SSESpecification", "Server-Side Encryption modification"),
     ("TableClass", "TableClass modification"),
     ("DeletionProtectionEnabled", "DeletionProtection modification"),
     ("WarmThroughput", "WarmThroughput"),
+    ("ReplicaUpdates", "Replica modification"),
 )
 
 Update = Mapping[str, Any]
@@ -398,12 +451,11 @@ def with_known_actions(request: Request) -> Request:
 
 def check_request(request: Request) -> None:
     """Everything that is wrong whatever the table."""
+    _check_table_class(request)
     updates, vectors = request.get("GlobalSecondaryIndexUpdates", []), request.get("VectorIndexUpdates", [])
     if not updates and not vectors and not any(member in request for member in _CHANGES):
-        raise ValidationException(
-            "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, "
-            "GlobalSecondaryIndexUpdates or SSESpecification or ReplicaUpdates is required"
-        )
+        missing = [name for name in _NAMED_AS_CHANGES if not request.get(name)]
+        raise ValidationException(f"At least one of {', '.join(missing)} or TableClass is required")
     if request.get("BillingMode") == "PROVISIONED" and "ProvisionedThroughput" not in request:
         raise invalid("ProvisionedThroughput must be specified when BillingMode is PROVISIONED")
     check_bounds(request.get("ProvisionedThroughput"))
@@ -412,8 +464,44 @@ def check_request(request: Request) -> None:
     _check_actions(updates)
     _check_vector_actions(vectors)
     _check_combination(request, [*updates, *vectors])
+    _check_replica_actions(request)
     _check_stream_change(request.get("StreamSpecification"))
     check_encryption(request.get("SSESpecification"))
+
+
+def _check_replica_actions(request: Request) -> None:
+    """Replicas are changed one at a time; only a group that is STRONG from the start has two made at once."""
+    actions = [kind for update in request.get("ReplicaUpdates", ()) for kind in update]
+    if "ReplicaUpdates" not in request:
+        return
+    strong = request.get("MultiRegionConsistency") == "STRONG"
+    if not actions:
+        raise ValidationException("There are no actions specified in the Replica Update Action of the request.")
+    if "GlobalTableWitnessUpdates" in request and not strong:
+        raise ValidationException(
+            "MultiRegionConsistency must be set as STRONG when GlobalTableWitnessUpdates parameter is present."
+        )
+    if len(set(actions)) > 1:
+        raise ValidationException("Update table operation with more than one type of replica actions not allowed.")
+    if strong and set(actions) != {"Create"}:
+        raise ValidationException(
+            "Only Replica Create actions are supported when MultiRegionConsistency parameter is provided."
+        )
+    if strong and len(actions) + len(request.get("GlobalTableWitnessUpdates", ())) != 2:
+        raise ValidationException(
+            "Unsupported replica count for global tables with MultiRegionConsistency set to STRONG."
+        )
+    if not strong and len(actions) > 1 and actions[0] in ("Create", "Delete"):
+        raise ValidationException(
+            "Update table operation with more than one create or delete replica actions not allowed"
+        )
+
+
+def refuse_members(request: Request, members: Iterable[str]) -> None:
+    """Members that ask for what does not exist here: better refused by name than silently left out."""
+    for member in members:
+        if member in request:
+            raise invalid(f"{member} is not supported by this endpoint. See {OPERATIONS_PAGE} of Penstock.")
 
 
 def check_against(table: TableInfo, request: Request, now: float) -> None:
@@ -444,6 +532,11 @@ def _check_actions(updates: list[dict[str, Any]]) -> None:
         if len(update) > 1:
             raise invalid("Only one global secondary index action is allowed per GlobalSecondaryIndexUpdate object")
         name = next(iter(update.values()))["IndexName"]
+        if update.get("Update", {}).get("WarmThroughput") == {}:
+            raise invalid(
+                "WarmThroughput must have at least one of ReadUnitsPerSecond or WriteUnitsPerSecond specified "
+                f"for index: {name}"
+            )
         if name in names:
             raise invalid(f"Only one global secondary index update per index is allowed simultaneously. Index: {name}")
         names.add(name)
@@ -633,6 +726,7 @@ def _check_new_throughput(table: TableInfo, request: Request, index: Update) -> 
     elif "ProvisionedThroughput" not in index:
         raise invalid(f"Both ReadCapacityUnits and WriteCapacityUnits must be specified for index: {name}")
     check_bounds(index.get("ProvisionedThroughput"))
+    _check_first_warm(index.get("WarmThroughput", {}), index.get("ProvisionedThroughput"), f"index {name}")
 
 
 def _refuse_units(index: Update) -> None:
@@ -656,11 +750,18 @@ def _check_changed_index_throughput(table: TableInfo, request: Request, index: U
     record = table.indexes[name].record
     if request.get("BillingMode", billing_mode(table.record)) == "PAY_PER_REQUEST":
         _refuse_units(index)
+        if not index.get("OnDemandThroughput") and not index.get("WarmThroughput"):
+            raise invalid(
+                f"The only Updates for index: {name} when TableThroughputMode is PAY_PER_REQUEST can be to "
+                "OnDemandThroughput, WarmThroughput"
+            )
         check_on_demand_range(index.get("OnDemandThroughput", {}), f"index : {name}", clearing=True)
+    elif not {"ProvisionedThroughput", "WarmThroughput"} & set(index):
+        raise invalid(f"Both ReadCapacityUnits and WriteCapacityUnits must be specified for index: {name}")
     elif "ProvisionedThroughput" in index:
         _refuse_same(throughput(record), index["ProvisionedThroughput"], f"the index {name}", f"index {name}")
     if "WarmThroughput" in index:
-        current = warm_throughput(dict(record) | {"BillingMode": billing_mode(table.record)})
+        current = index_warm_throughput(table.record, record)
         check_warm_rises(index["WarmThroughput"], current, f"index {name}")
 
 
@@ -732,5 +833,10 @@ def _check_changes(table: TableInfo, request: Request) -> None:
     encrypted = (record.get("SSESpecification") or {}).get("Enabled", False)
     if encryption is not None and not encryption.get("Enabled") and not encrypted:
         raise invalid("Table is already encrypted by default")
+    if encrypted and encryption is not None and encryption.get("KMSMasterKeyId") == key_arn(table):
+        raise invalid(
+            "Table is already encrypted with given KMSMasterKeyId. "
+            "Use KMSMasterKeyId parameter if you want to change Master Key"
+        )
     if "WarmThroughput" in request:
         check_warm_rises(request["WarmThroughput"], warm_throughput(record), "table")

@@ -11,6 +11,7 @@ from penstock.engine import streams
 from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import Record, TableInfo
 from penstock.engine.items import index_backfill, pitr_journal
+from penstock.engine.operations.aws_only import refuse_replicas
 from penstock.engine.operations.resources import checked_tags, new_policy
 from penstock.engine.operations.table_description import (
     NO_THROUGHPUT,
@@ -21,6 +22,7 @@ from penstock.engine.operations.table_description import (
     describe_briefly,
     dropped,
     dropped_indexes,
+    encryption,
     existing_table,
     find_table,
     in_use,
@@ -177,6 +179,7 @@ def update_table(context: OperationContext, request: Request) -> Response:
     check_request(request)
     table = existing_table(context, request["TableName"])
     check_against(table, request, context.now)
+    refuse_replicas(table, request)
     record = changed(table)
     _change_capacity(context, record, request)
     _change_indexes_capacity(context, record, request)
@@ -329,6 +332,11 @@ def _as_updating(context: OperationContext, before: TableInfo, table: TableInfo,
         description["TableStatus"] = "UPDATING"
     if "ProvisionedThroughput" in request and billing_mode(before.record) == "PROVISIONED":
         description["ProvisionedThroughput"] = _still(context, throughput(before.record), throughput(table.record))
+    if "WarmThroughput" in request:
+        description["WarmThroughput"]["Status"] = "UPDATING"
+    if "SSESpecification" in request:
+        described = encryption(before) if (before.record.get("SSESpecification") or {}).get("Enabled") else {}
+        description["SSEDescription"] = described | {"Status": "UPDATING"}
     for update in request.get("GlobalSecondaryIndexUpdates", ()):
         _show_index_update(context, before, description, update)
     for update in request.get("VectorIndexUpdates", ()):
@@ -368,6 +376,8 @@ def _show_index_update(
         current.update(IndexStatus="CREATING", Backfilling=False)
         return
     current["IndexStatus"] = "UPDATING"
+    if "WarmThroughput" in wanted:
+        current["WarmThroughput"]["Status"] = "UPDATING"
     if "ProvisionedThroughput" in wanted and billing_mode(before.record) == "PROVISIONED":
         old_units = throughput(before.indexes[name].record)
         current["ProvisionedThroughput"] = _still(context, old_units, current["ProvisionedThroughput"])

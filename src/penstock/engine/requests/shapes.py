@@ -223,21 +223,6 @@ class Timestamp(Scalar):
         raise self.refuse(value)
 
 
-class Unsupported(Shape):
-    """A member of something that does not exist here: better refused than silently left out."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def acceptor(self) -> Acceptor:
-        return lambda value: False
-
-    def convert(self, value: Any, *, element: bool) -> Any:
-        raise ValidationException(
-            f"One or more parameter values were invalid: {self.name} is not supported by this endpoint"
-        )
-
-
 def is_string(value: Any) -> bool:
     return type(value) is str
 

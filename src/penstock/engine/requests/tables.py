@@ -23,7 +23,6 @@ from penstock.engine.requests.shapes import (
     String,
     Structure,
     Timestamp,
-    Unsupported,
 )
 from penstock.errors import ValidationException
 
@@ -43,7 +42,7 @@ _LONG = Integer(long=True)
 _POSITIVE = Integer(1, long=True)
 _ATTRIBUTE_NAME = String(1, 255)
 BILLING_MODE = Enum("PROVISIONED", "PAY_PER_REQUEST")
-_TABLE_CLASS = Enum("STANDARD", "STANDARD_INFREQUENT_ACCESS")
+_REPLICATION_MODE = Enum("ENABLED", "DISABLED", "ENABLED_WITH_OVERRIDES")
 
 ATTRIBUTE_DEFINITIONS = List(
     Structure(
@@ -70,13 +69,13 @@ PROVISIONED = Structure(
 )
 ON_DEMAND = Structure("OnDemandThroughput", MaxReadRequestUnits=_LONG, MaxWriteRequestUnits=_LONG)
 _WARM = Structure("WarmThroughput", ReadUnitsPerSecond=_LONG, WriteUnitsPerSecond=_LONG)
-SSE = Structure("SSESpecification", Enabled=FLAG, SSEType=Enum("AES256", "KMS"), KMSMasterKeyId=TEXT)
+SSE = Structure("SSESpecification", Enabled=FLAG, SSEType=Enum("AES256", "KMS"), KMSMasterKeyId=String(1))
 _STREAM = Structure(
     "StreamSpecification",
     StreamEnabled=Required(FLAG),
-    StreamViewType=Enum("NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES", "KEYS_ONLY"),
+    StreamViewType=Enum("OLD_IMAGE", "KEYS_ONLY", "NEW_AND_OLD_IMAGES", "NEW_IMAGE"),
 )
-TAGS = List(Structure("Tag", Key=Required(TEXT), Value=Required(TEXT)))
+TAGS = List(Structure("Tag", Key=TEXT, Value=TEXT))  # what is missing is refused by the operations
 
 LOCAL_INDEXES = List(
     Structure(
@@ -127,13 +126,13 @@ CREATE_TABLE = Structure(
     StreamSpecification=_STREAM,
     SSESpecification=SSE,
     Tags=TAGS,
-    TableClass=_TABLE_CLASS,
+    TableClass=TEXT,
     DeletionProtectionEnabled=FLAG,
     WarmThroughput=_WARM,
     OnDemandThroughput=ON_DEMAND,
     ResourcePolicy=TEXT,
-    GlobalTableSourceArn=Unsupported("GlobalTableSourceArn"),
-    GlobalTableSettingsReplicationMode=Unsupported("GlobalTableSettingsReplicationMode"),
+    GlobalTableSourceArn=String(1, 1024),
+    GlobalTableSettingsReplicationMode=_REPLICATION_MODE,
     VectorIndexes=VECTOR_INDEXES,
 )
 
@@ -142,7 +141,7 @@ _INDEX_UPDATE = Structure(
     Update=Structure(
         "UpdateGlobalSecondaryIndexAction",
         IndexName=Required(INDEX_NAME),
-        ProvisionedThroughput=Required(PROVISIONED, unless=("OnDemandThroughput", "WarmThroughput")),
+        ProvisionedThroughput=PROVISIONED,
         OnDemandThroughput=ON_DEMAND,
         WarmThroughput=_WARM,
     ),
@@ -164,6 +163,30 @@ _VECTOR_INDEX_UPDATE = Structure(
     Delete=Structure("DeleteVectorIndexAction", IndexName=Required(INDEX_NAME)),
 )
 
+# Of a replica only its region is read: none can be made here.
+_IN_REGION = {"RegionName": Required(TEXT)}
+_REPLICA_UPDATES = List(
+    Structure(
+        "ReplicationGroupUpdate",
+        Create=Structure("CreateReplicationGroupMemberAction", **_IN_REGION),
+        Update=Structure("UpdateReplicationGroupMemberAction", **_IN_REGION),
+        Delete=Structure("DeleteReplicationGroupMemberAction", **_IN_REGION),
+        Disassociate=Structure(
+            "DisassociateReplicationGroupMemberAction", **_IN_REGION, DisassociationMode=Required(TEXT)
+        ),
+    ),
+    1,
+)
+_WITNESS_UPDATES = List(
+    Structure(
+        "GlobalTableWitnessGroupUpdate",
+        Create=Structure("CreateGlobalTableWitnessGroupMemberAction", **_IN_REGION),
+        Delete=Structure("DeleteGlobalTableWitnessGroupMemberAction", **_IN_REGION),
+    ),
+    1,
+    1,
+)
+
 UPDATE_TABLE = Structure(
     "UpdateTableInput",
     TableName=Required(TABLE),
@@ -173,15 +196,15 @@ UPDATE_TABLE = Structure(
     AttributeDefinitions=ATTRIBUTE_DEFINITIONS,
     StreamSpecification=_STREAM,
     SSESpecification=SSE,
-    TableClass=_TABLE_CLASS,
+    TableClass=TEXT,
     DeletionProtectionEnabled=FLAG,
     WarmThroughput=_WARM,
     OnDemandThroughput=ON_DEMAND,
-    ReplicaUpdates=Unsupported("ReplicaUpdates"),
-    MultiRegionConsistency=Unsupported("MultiRegionConsistency"),
-    GlobalTableWitnessUpdates=Unsupported("GlobalTableWitnessUpdates"),
-    GlobalTableSettingsReplicationMode=Unsupported("GlobalTableSettingsReplicationMode"),
-    DisassociationProtectionEnabled=Unsupported("DisassociationProtectionEnabled"),
+    ReplicaUpdates=_REPLICA_UPDATES,
+    MultiRegionConsistency=Enum("EVENTUAL", "STRONG"),
+    GlobalTableWitnessUpdates=_WITNESS_UPDATES,
+    GlobalTableSettingsReplicationMode=_REPLICATION_MODE,
+    DisassociationProtectionEnabled=FLAG,
     VectorIndexUpdates=List(_VECTOR_INDEX_UPDATE),
 )
 
