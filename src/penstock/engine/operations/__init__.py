@@ -9,6 +9,8 @@ table_description.py    states, sizes, descriptions
 resources.py            tags, resource policies, time to live
 streams.py              ListStreams, DescribeStream, GetShardIterator, GetRecords
 backups.py              backups, continuous backups, restores
+exports.py              ExportTableToPointInTime, DescribeExport, ListExports
+imports.py              ImportTable, DescribeImport, ListImports
 partiql.py              ExecuteStatement, BatchExecuteStatement, ExecuteTransaction
 partiql_statements.py   one statement as a read or a write
 
@@ -38,6 +40,8 @@ LATER: dict[str, tuple[str, Kind]] = {
     "DeleteTable": ("tables", "write"),
     "DescribeBackup": ("backups", "read"),
     "DescribeContinuousBackups": ("backups", "read"),
+    "DescribeExport": ("exports", "read"),
+    "DescribeImport": ("imports", "read"),
     "DescribeEndpoints": ("tables", "read"),
     "DescribeLimits": ("tables", "read"),
     "DescribeStream": ("streams", "snapshot"),
@@ -45,10 +49,14 @@ LATER: dict[str, tuple[str, Kind]] = {
     "DescribeTimeToLive": ("resources", "read"),
     "ExecuteStatement": ("partiql", "read"),
     "ExecuteTransaction": ("partiql", "write"),
+    "ExportTableToPointInTime": ("exports", "write"),
     "GetRecords": ("streams", "snapshot"),
     "GetResourcePolicy": ("resources", "read"),
     "GetShardIterator": ("streams", "snapshot"),
+    "ImportTable": ("imports", "write"),
     "ListBackups": ("backups", "read"),
+    "ListExports": ("exports", "read"),
+    "ListImports": ("imports", "read"),
     "ListStreams": ("streams", "read"),
     "ListTables": ("tables", "snapshot"),
     "ListTagsOfResource": ("resources", "read"),

@@ -3,6 +3,7 @@
 shapes.py         what JSON a member takes, and its constraints: texts, numbers, lists, structures, attribute values
 items.py          items, batches, transactions, PartiQL
 tables.py         tables, tags, policies, backups, streams
+transfers.py      exports and imports
 error_wording.py  the faults of a request, and in which of its two wordings AWS refuses it
 """
 
@@ -10,11 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine.requests import items, tables
+from penstock.engine.requests import items, tables, transfers
 from penstock.engine.requests.shapes import Request
 from penstock.errors import UnknownOperationException
 
-REQUESTS: dict[str, Request] = {**items.REQUESTS, **tables.REQUESTS}
+REQUESTS: dict[str, Request] = {**items.REQUESTS, **tables.REQUESTS, **transfers.REQUESTS}
 
 
 def check(operation: str, request: Any) -> dict[str, Any]:
