@@ -183,6 +183,26 @@ class InvalidRestoreTimeException(DynamoDBError):
     pass
 
 
+class InvalidExportTimeException(DynamoDBError):
+    pass
+
+
+class ExportNotFoundException(DynamoDBError):
+    pass
+
+
+class ExportConflictException(DynamoDBError):
+    pass
+
+
+class ImportNotFoundException(DynamoDBError):
+    pass
+
+
+class ImportConflictException(DynamoDBError):
+    pass
+
+
 class PolicyNotFoundException(DynamoDBError):
     pass
 

@@ -16,6 +16,7 @@ from penstock.cli.kit.options import check_target, listen_options
 from penstock.engine import Engine
 from penstock.engine.settings import Settings, Throttling
 from penstock.engine.storage.database_file import LOOK_SECONDS
+from penstock.engine.transfers.buckets import Buckets
 from penstock.errors import DatabaseLost, StorageError
 from penstock.server.auth.authorization import is_loopback
 from penstock.server.server import DEFAULT_PORT, Options, listen, serve
@@ -44,6 +45,9 @@ _SECONDS = click.FloatRange(min=0)
 @click.option("--ttl-lag", type=_SECONDS, default=0, metavar="SECONDS", help="How late TTL deletes an expired item.")
 @click.option("--table-delay", type=_SECONDS, default=0, metavar="SECONDS", help="How long a table is CREATING.")
 @click.option("--index-delay", type=_SECONDS, default=0, metavar="SECONDS", help="How long a new index is CREATING.")
+@click.option(
+    "--buckets", metavar="PLACE", help="For exports and imports: a folder of buckets, s3:// or an S3 endpoint's URL."
+)
 @click.option("--throttle", is_flag=True, help="Enforce throughput limits, as DynamoDB does; includes --heat.")
 @click.option("--heat", is_flag=True, help="Count units by key and partition, for `penstock heat`.")
 @click.option("--quiet", is_flag=True, help="Print nothing when ready.")
@@ -60,6 +64,7 @@ def command(
     ttl_lag: float,
     table_delay: float,
     index_delay: float,
+    buckets: str | None,
     throttle: bool,
     heat: bool,
     quiet: bool,
@@ -103,8 +108,9 @@ def command(
             click.echo(_ready_line(url, path, as_json))
             sys.stdout.flush()
 
+    places = _buckets(buckets)
     sockets = listen(host, port)  # before the file is made: a taken port leaves nothing behind
-    with Engine(path, settings=settings) as engine:
+    with Engine(path, settings=settings, buckets=places) as engine:
         stop_with_file(engine)
         serve(engine, sockets, options, ready)
         engine.store.watch.refuse_lost()
@@ -125,6 +131,14 @@ def _ready_line(url: str, path: str, as_json: bool) -> str:
         return orjson.dumps({"url": url, "db": path, "pid": os.getpid()}).decode()
     what = "in memory" if path == ":memory:" else f"in {path}"
     return f"Penstock is ready at {url} ({what}; stop with Ctrl+C)"
+
+
+def _buckets(place: str | None) -> Buckets | None:
+    if place is None:
+        return None
+    from penstock.files.buckets import open_buckets  # seldom needed, and start is timed
+
+    return open_buckets(place)
 
 
 def _secrets(file: str | None) -> dict[str, str] | None:

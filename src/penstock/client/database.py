@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.engine.engine import Engine
     from penstock.engine.items.bulk_rows import Loading
     from penstock.engine.settings import Settings
+    from penstock.engine.transfers.buckets import Buckets
 
 __all__ = ["MEMORY", "Database", "connect"]
 
@@ -247,6 +248,7 @@ def connect(
     *,
     clock: Clock | None = None,
     settings: Settings | None = None,
+    buckets: str | os.PathLike[str] | Buckets | None = None,
     limits: Limits = DEFAULT_LIMITS,
     credentials: CredentialSource | None = None,
     retries: RequestRetries | None = DEFAULT_RETRIES,
@@ -259,20 +261,29 @@ def connect(
         "http://localhost:8000"    any compatible endpoint
         "aws://eu-west-2"          AWS, with the credentials that boto3 would find
 
-    `clock` and `settings` are the engine's, for a database in this process; the rest is for a remote one: its calls are
-    retried as `retries` says (None: never), and `via="boto"` sends them with boto3.
+    `clock`, `settings` and `buckets` are the engine's, for a database in this process. Exports go to `buckets` and
+    imports come from there: a folder whose subfolders are buckets, s3:// or the URL of an S3 endpoint. The rest is for
+    a remote one: its calls are retried as `retries` says (None: never), and `via="boto"` sends them with boto3.
     """
     target = endpoints.parse(os.fspath(url), region_of=profile_region)
     if isinstance(target, File):
-        return Database(open_embedded(target, {"clock": clock, "settings": settings}))
-    refuse_engine_options(target.name, clock, settings)
+        return Database(open_embedded(target, {"clock": clock, "settings": settings, "buckets": _opened(buckets)}))
+    refuse_engine_options(target.name, clock, settings, buckets)
     transport = open_remote(target, limits, credentials, via)
     return Database(transport if retries is None else Retrying(transport, retries))
 
 
-def refuse_engine_options(name: str, clock: Clock | None, settings: Settings | None) -> None:
-    if clock is not None or settings is not None:
-        raise PenstockError(f"clock and settings are the embedded engine's; {name} is remote and has its own.")
+def _opened(buckets: str | os.PathLike[str] | Buckets | None) -> Buckets | None:
+    if not isinstance(buckets, str | os.PathLike):
+        return buckets
+    from penstock.files.buckets import open_buckets  # seldom needed, and above this room
+
+    return open_buckets(buckets)
+
+
+def refuse_engine_options(name: str, *options: object) -> None:
+    if any(option is not None for option in options):
+        raise PenstockError(f"clock, settings and buckets are the embedded engine's; {name} is remote and has its own.")
 
 
 def open_transport(

@@ -42,6 +42,8 @@ from penstock.errors import (
 
 if TYPE_CHECKING:
     from penstock.engine.capacity.throttling import Simulation
+    from penstock.engine.transfers.buckets import Buckets
+    from penstock.engine.transfers.runner import Runner
 
 operations.load()
 
@@ -63,7 +65,18 @@ class Pending(NamedTuple):
 class Engine:
     """A DynamoDB in this process. Safe to use from many threads; close it when done."""
 
-    def __init__(self, path: str = ":memory:", *, clock: Clock | None = None, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        path: str = ":memory:",
+        *,
+        clock: Clock | None = None,
+        settings: Settings | None = None,
+        buckets: Buckets | None = None,
+    ) -> None:
+        self.buckets = buckets
+        """Where exports go and imports come from."""
+        self.transfers: Runner | None = None
+        """What does them, since there was first one."""
         self.settings = settings or Settings()
         self.clock = clock or SystemClock()
         self.catalog = Catalog()
@@ -91,6 +104,8 @@ class Engine:
     def close(self) -> None:
         """Stops the background work and closes the file."""
         self.maintenance.stop()
+        if self.transfers is not None:
+            self.transfers.stop()
         try:
             if self.simulation is not None:
                 self.simulation.save(self)
@@ -197,6 +212,7 @@ class Engine:
 
     def _after_fork(self) -> None:
         self.maintenance = Maintenance(self)  # its thread is the parent's
+        self.transfers = None
 
     def _simulated(self) -> Simulation | None:
         if self.settings.throttling is None and not self.settings.heat:

@@ -52,6 +52,7 @@ _HOMES = (
     "recovery.backups",
     "recovery.restores",
     "operations.table_description",
+    "transfers.runner",
 )
 
 _LOG = logging.getLogger(__name__)
@@ -132,7 +133,7 @@ class Maintenance:
         if self._engine.store.memory:
             return
         db = self._engine.store.connection()
-        left = db.execute(_LEFT).fetchone()[0]
+        left = db.execute(_LEFT).fetchone()[0] or _has_transfers(db)
         if left or any(_has_work(table.record) for table in self._engine.catalog.all(db)):
             self.wake()
 
@@ -182,6 +183,13 @@ class Maintenance:
             # A full disk, or a file that another process holds: the work is still there when that is over.
             _LOG.exception("Background work failed; it is tried again in %s s.", _LONGEST_WAIT_SECONDS)
             return _LONGEST_WAIT_SECONDS
+
+
+def _has_transfers(db: Connection) -> bool:
+    """Whether there are exports or imports that are not over; their table is made by the first one."""
+    if not is_there(db, "transfers"):
+        return False
+    return bool(db.execute("SELECT EXISTS (SELECT 1 FROM transfers WHERE status = 'IN_PROGRESS')").fetchone()[0])
 
 
 def _has_work(record: object) -> bool:

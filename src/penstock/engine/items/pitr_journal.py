@@ -5,8 +5,8 @@
 3. A table's journal has a time of its own (`time_of`), which never falls when the clock is set back: the times of its
    entries are in the order of its changes. While the clock is behind, it stands still, at a whole second, because that
    is all an SDK sends back as RestoreDateTime.
-4. Entries older than the recovery period, or than the last switching-on, are never needed, unless a restore that has
-   begun needs them, and are deleted in bounded steps.
+4. Entries older than the recovery period, or than the last switching-on, are never needed, unless a restore or export
+   that has begun needs them, and are deleted in bounded steps.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def copy_as_of(context: OperationContext, source: TableInfo, at: float, into: st
 
 def forget(context: OperationContext, table: TableInfo) -> None:
     """Deletes the entries of a table that goes: a step's worth of them now, the others in the background."""
-    deleted = context.db.execute(_TRIM, (table.id, float("inf"), TRIM_STEP)).rowcount
+    end = min(exports_of(context.db, table.id), default=float("inf"))
+    deleted = context.db.execute(_TRIM, (table.id, end, TRIM_STEP)).rowcount
     if deleted == TRIM_STEP:
         context.engine.maintenance.wake()
 
@@ -161,7 +162,7 @@ def _horizon(context: OperationContext, table_id: int) -> float:
     record = orjson.loads(row[0]) if row else {}
     horizon = earliest(record, time_of(context, table_id, record)) if record.get("pitr") else float("inf")
     needed: list[float] = [restore["at"] for restore in restores_of(context.db, table_id)]
-    return min([horizon, *needed])
+    return min([horizon, *needed, *exports_of(context.db, table_id)])
 
 
 def restores_of(db: Connection, table_id: int) -> list[Record]:
@@ -169,3 +170,13 @@ def restores_of(db: Connection, table_id: int) -> list[Record]:
     mark = f'"restore":{{"table":{table_id},'.encode()
     rows = db.execute("SELECT record FROM tables WHERE instr(record, ?)", (mark,))
     return [orjson.loads(record)["restore"] for (record,) in rows]
+
+
+def exports_of(db: Connection, table_id: int) -> list[float]:
+    """From which times on exports (transfers/records.py) read this table's journal at present."""
+    if not maintenance.is_there(db, "transfers"):
+        return []
+    rows = db.execute(
+        "SELECT needs_from FROM transfers WHERE status = 'IN_PROGRESS' AND source = ?", (table_id,)
+    ).fetchall()
+    return [since for (since,) in rows]

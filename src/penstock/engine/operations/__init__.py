@@ -10,6 +10,8 @@ resources.py            tags, resource policies, time to live
 streams.py              ListStreams, DescribeStream, GetShardIterator, GetRecords
 backups.py              backups, continuous backups, restores
 aws_only.py             global tables, Contributor Insights, Kinesis destinations, bulk puts: described, or refused
+exports.py              ExportTableToPointInTime, DescribeExport, ListExports
+imports.py              ImportTable, DescribeImport, ListImports
 partiql.py              ExecuteStatement, BatchExecuteStatement, ExecuteTransaction
 partiql_statements.py   one statement as a read or a write
 
@@ -43,6 +45,8 @@ LATER: dict[str, tuple[str, Kind]] = {
     "DescribeBulkOperation": ("aws_only", "read"),
     "DescribeContinuousBackups": ("backups", "read"),
     "DescribeContributorInsights": ("aws_only", "read"),
+    "DescribeExport": ("exports", "read"),
+    "DescribeImport": ("imports", "read"),
     "DescribeEndpoints": ("tables", "read"),
     "DescribeGlobalTable": ("aws_only", "read"),
     "DescribeGlobalTableSettings": ("aws_only", "read"),
@@ -56,13 +60,17 @@ LATER: dict[str, tuple[str, Kind]] = {
     "EnableKinesisStreamingDestination": ("aws_only", "read"),
     "ExecuteStatement": ("partiql", "read"),
     "ExecuteTransaction": ("partiql", "write"),
+    "ExportTableToPointInTime": ("exports", "write"),
     "GetRecords": ("streams", "snapshot"),
     "GetResourcePolicy": ("resources", "read"),
     "GetShardIterator": ("streams", "snapshot"),
+    "ImportTable": ("imports", "write"),
     "ListBackups": ("backups", "read"),
     "ListBulkOperations": ("aws_only", "read"),
     "ListContributorInsights": ("aws_only", "read"),
     "ListGlobalTables": ("aws_only", "read"),
+    "ListExports": ("exports", "read"),
+    "ListImports": ("imports", "read"),
     "ListStreams": ("streams", "read"),
     "ListTables": ("tables", "snapshot"),
     "ListTagsOfResource": ("resources", "read"),

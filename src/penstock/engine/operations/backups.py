@@ -258,11 +258,13 @@ def describe_continuous_backups(context: OperationContext, request: Request) -> 
 
 
 def _refuse_in_use(context: OperationContext, table: TableInfo) -> None:
-    """A restore goes by the journal, to which every change must be added until the restore has ended."""
+    """Restores and exports go by the journal, to which every change must be added until they have ended."""
     if pitr_journal.restores_of(context.db, table.id):
         raise ContinuousBackupsUnavailableException(
             f"Table {table.name} is being restored to a point in time. Please retry later."
         )
+    if pitr_journal.exports_of(context.db, table.id):
+        raise ContinuousBackupsUnavailableException(f"Table {table.name} is being exported. Please retry later.")
 
 
 def _existing_table(context: OperationContext, name: str) -> TableInfo:

@@ -62,7 +62,7 @@ def create_table(context: OperationContext, request: Request) -> Response:
     if find_table(context, name) is not None:
         raise ResourceInUseException(f"Table already exists: {name}")
     clear_remains(context, name)
-    record = _record(context, name, request)
+    record = new_record(context, name, request)
     if tags:
         record["tags"] = tags
     if request.get("StreamSpecification", {}).get("StreamEnabled"):
@@ -130,7 +130,8 @@ def _name(context: OperationContext, given: str) -> str:
     return match[1]
 
 
-def _record(context: OperationContext, name: str, request: Request) -> Record:
+def new_record(context: OperationContext, name: str, request: Request) -> Record:
+    """The record of a table to be made, by a request that has been checked."""
     billing = request.get("BillingMode", "PROVISIONED")
     record: Record = {
         "TableName": name,

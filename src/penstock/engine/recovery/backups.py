@@ -175,6 +175,15 @@ def find(context: OperationContext, arn: str) -> Backup:
     return _backup(row)
 
 
+def kept_of(db: Connection, table_id: str) -> Backup | None:
+    """What a deleted table has left, by its id."""
+    rows = db.execute(
+        f"SELECT {_COLUMNS} FROM backups WHERE type = ? AND instr(record, ?)",  # noqa: S608
+        (SYSTEM, table_id.encode()),
+    )
+    return next((one for one in map(_backup, rows) if one.table["TableId"] == table_id), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Which backups a list shows; None means any."""

@@ -293,6 +293,19 @@ def begin_from_journal(context: OperationContext, record: Record, source: TableI
     return table
 
 
+def begin_import(context: OperationContext, record: Record, transfer_id: int) -> TableInfo:
+    """The same for items that an import brings (transfers/import_run.py), which says when it has brought them all."""
+    return _begin(context, record, {"import": transfer_id, "cursor": ""})
+
+
+def end_import(context: OperationContext, table: TableInfo) -> TableInfo:
+    """All items are there: the indexes follow, and then the table is ACTIVE."""
+    record = deepcopy(dict(table.record))
+    record["restore"].pop("cursor", None)
+    context.engine.maintenance.wake()
+    return context.engine.catalog.save(context.db, table, record)
+
+
 def _begin(context: OperationContext, record: Record, restore: Record) -> TableInfo:
     if "active_at" in record:
         restore["active_at"] = record["active_at"]
@@ -336,6 +349,8 @@ def _restored_now(engine: Engine) -> list[TableInfo]:
 
 def _restore_on(engine: Engine, stale: TableInfo) -> bool:
     """One step; whether there are more."""
+    if "import" in stale.record["restore"] and "cursor" in stale.record["restore"]:
+        return False  # its items are still being imported
     unfilled = next((index for index in index_backfill.all_indexes(stale) if index.backfilling), None)
     if "cursor" not in stale.record["restore"] and unfilled is not None:
         if isinstance(unfilled, IndexInfo):

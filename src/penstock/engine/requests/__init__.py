@@ -4,6 +4,7 @@ shapes.py         what JSON a member takes, and its constraints: texts, numbers,
 items.py          items, batches, transactions, PartiQL
 tables.py         tables, tags, policies, backups, streams
 aws_only.py       global tables, Contributor Insights, Kinesis destinations, bulk puts
+transfers.py      exports and imports
 error_wording.py  the faults of a request, and in which of its two wordings AWS refuses it
 """
 
@@ -11,11 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine.requests import aws_only, items, tables
+from penstock.engine.requests import aws_only, items, tables, transfers
 from penstock.engine.requests.shapes import Request
 from penstock.errors import UnknownOperationException
 
-REQUESTS: dict[str, Request] = {**items.REQUESTS, **tables.REQUESTS, **aws_only.REQUESTS}
+REQUESTS: dict[str, Request] = {**items.REQUESTS, **tables.REQUESTS, **transfers.REQUESTS, **aws_only.REQUESTS}
 
 
 def check(operation: str, request: Any) -> dict[str, Any]:

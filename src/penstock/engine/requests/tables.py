@@ -54,7 +54,7 @@ ATTRIBUTE_DEFINITIONS = List(
 _KEY_ELEMENT = Structure(
     "KeySchemaElement", AttributeName=Required(_ATTRIBUTE_NAME), KeyType=Required(Enum("HASH", "RANGE"))
 )
-_KEY_SCHEMA = List(_KEY_ELEMENT, 1, 2)
+KEY_SCHEMA = List(_KEY_ELEMENT, 1, 2)
 _INDEX_KEY_SCHEMA = List(_KEY_ELEMENT, 1)  # how many is for its operation to say
 
 _PROJECTION = Structure(
@@ -81,7 +81,7 @@ LOCAL_INDEXES = List(
     Structure(
         "LocalSecondaryIndex",
         IndexName=Required(INDEX_NAME),
-        KeySchema=Required(_KEY_SCHEMA),
+        KeySchema=Required(KEY_SCHEMA),
         Projection=Required(_PROJECTION),
     )
 )
@@ -120,7 +120,7 @@ CREATE_TABLE = Structure(
     TableName=Required(TABLE),
     BillingMode=BILLING_MODE,
     ProvisionedThroughput=PROVISIONED,
-    KeySchema=Required(_KEY_SCHEMA),
+    KeySchema=Required(KEY_SCHEMA),
     GlobalSecondaryIndexes=GLOBAL_INDEXES,
     LocalSecondaryIndexes=LOCAL_INDEXES,
     StreamSpecification=_STREAM,
