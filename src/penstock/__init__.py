@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from penstock.leases import BadLease, LeaseLost
     from penstock.records.processor import RecordProcessor
     from penstock.retry import BadRetryPolicy, RetryPolicy
+    from penstock.streams.change import Change
+    from penstock.streams.errors import StreamError, StreamGap
     from penstock.tables.definitions.definition import Index, Table
     from penstock.tables.definitions.problems import DefinitionError
 
@@ -67,6 +69,7 @@ _HOMES = {
     "item": "penstock.client.models.model",
     "Attr": "penstock.client.models.attributes",
     "attr": "penstock.client.models.attributes",
+    "Change": "penstock.streams.change",
     # options
     "RetryPolicy": "penstock.retry",
     "State": "penstock.jobs.model.state",
@@ -90,6 +93,8 @@ _HOMES = {
     "RetryIn": "penstock.jobs.model.job",
     "WorkflowChanged": "penstock.jobs.model.workflow",
     "LeaseLost": "penstock.leases",
+    "StreamError": "penstock.streams.errors",
+    "StreamGap": "penstock.streams.errors",
     "BadTransition": "penstock.jobs.model.state",
     "BadJob": "penstock.jobs.model.job",
     "NotJson": "penstock.jobs.model.json_text",
@@ -121,6 +126,7 @@ __all__ = [  # noqa: RUF022 - in the order of _HOMES
     "item",
     "Attr",
     "attr",
+    "Change",
     "RetryPolicy",
     "State",
     "JobLogFilter",
@@ -142,6 +148,8 @@ __all__ = [  # noqa: RUF022 - in the order of _HOMES
     "RetryIn",
     "WorkflowChanged",
     "LeaseLost",
+    "StreamError",
+    "StreamGap",
     "BadTransition",
     "BadJob",
     "NotJson",

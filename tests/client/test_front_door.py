@@ -32,6 +32,7 @@ LESS_OFTEN = [
     "item",
     "Attr",
     "attr",
+    "Change",
 ]
 OPTIONS = ["RetryPolicy", "State", "JobLogFilter"]
 ERRORS = [
@@ -53,6 +54,8 @@ ERRORS = [
     "RetryIn",
     "WorkflowChanged",
     "LeaseLost",
+    "StreamError",
+    "StreamGap",
     "BadTransition",
     "BadJob",
     "NotJson",

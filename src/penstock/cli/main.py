@@ -31,6 +31,7 @@ COMMANDS = {
     ),
     "items": ("penstock.cli.items", "The items of a table: get, put, query, scan, count, update, delete."),
     "sql": ("penstock.cli.sql", "PartiQL statements: a shell, or -c, a file, stdin."),
+    "streams": ("penstock.cli.streams", "Follow the changes of tables; groups of consumers, their lag, reset."),
     "records": ("penstock.cli.records", "Run a function on every pending record of a table, in parallel."),
     "files": ("penstock.cli.files", "Files in a folder or in S3: list, get, put, verify, and more."),
     "worker": ("penstock.cli.worker", "Run the jobs of an app."),
@@ -41,7 +42,7 @@ COMMANDS = {
 
 SECTIONS = {
     "Database": ("quickstart", "serve", "up", "backup", "repair", "heat"),
-    "Tables": ("tables", "items", "sql", "records", "files"),
+    "Tables": ("tables", "items", "sql", "streams", "records", "files"),
     "Jobs": ("worker", "jobs", "schedules"),
     "Systems": ("demo",),
 }

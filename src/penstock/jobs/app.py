@@ -57,6 +57,11 @@ from penstock.retry import RetryPolicy
 from penstock.user_modules import import_task_modules, load_attribute
 from penstock.webhooks import parse_target
 
+if TYPE_CHECKING:
+    from penstock.client.items.expressions import Condition
+    from penstock.jobs.triggers import Trigger
+    from penstock.streams.consumer import Start
+
 P = ParamSpec("P")
 R = TypeVar("R")
 H = TypeVar("H", bound=Callable[..., Any])
@@ -102,6 +107,8 @@ class App:
         self._store: JobStore | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self.tasks: dict[str, Task[Any, Any]] = {}
+        self.triggers: dict[str, Trigger] = {}
+        """Tasks that run for changes of tables, by their names."""
         self.schedules = Schedules(lambda: self.store, self.tasks)
         """Tasks that are enqueued by the clock: create, change, pause, resume, run, delete, list."""
         self.hooks = NO_HOOKS
@@ -220,6 +227,44 @@ class App:
             return self._register(task, schedule)
 
         return _Decorator(register)
+
+    def on_change(
+        self,
+        table: object,
+        *,
+        kinds: Iterable[str] | str | None = None,
+        where: Condition | None = None,
+        start: Start = "latest",
+        batch: int | None = None,
+        ordered: bool = False,
+        group: str | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> Callable[[Callable[..., Any]], Task[Any, Any]]:
+        """Makes a function a task that runs for each change of a table: `def send(ctx, change: penstock.Change)`.
+
+        The table is a name, a `Table`, a class of items, or `db.table(…)` of another database. Its stream must be on.
+        Workers read the stream, and each change becomes one job, whatever dies meanwhile. `kinds` ("insert", "modify",
+        "remove") and `where`, a condition on the newest image, choose changes. With `batch`, up to so many are one job,
+        whose function gets a list. With `ordered`, the jobs of one item run one after the other, in order. It begins
+        at `start` when it is first seen; its place is kept as the group `task.{name}` of the table's consumers. The
+        other `options` are those of `task`.
+        """
+        from penstock.jobs.triggers import new_trigger, task_function  # most apps have no trigger
+
+        if callable(table) and not isinstance(table, type):
+            raise PenstockError('Write @app.on_change("orders"), with the table whose changes are meant.')
+
+        def register(function: Callable[..., Any]) -> Task[Any, Any]:
+            called = checked_task_name(name or function.__name__)
+            trigger = new_trigger(
+                table, called, group=group, kinds=kinds, where=where, start=start, batch=batch, ordered=ordered
+            )
+            task: Task[Any, Any] = self.task(called, **options)(task_function(function, batch))
+            self.triggers[called] = trigger
+            return task
+
+        return register
 
     def _check_kept(self, lease_seconds: float) -> None:
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.

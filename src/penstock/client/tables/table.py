@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from penstock.client.batches.batch_queue import BatchReport, Duplicates
 from penstock.client.batches.batch_reads import ReadPlan, read_batch
 from penstock.client.batches.batches import Batch, BatchOptions
-from penstock.client.items.expressions import Attribute, Where
+from penstock.client.items.expressions import Attribute, Condition, Where
 from penstock.client.items.failures import ConditionFailed
 from penstock.client.items.keys import Key, TableKey
 from penstock.client.items.values import Item, decode_item
@@ -27,6 +27,7 @@ from penstock.errors import ConditionalCheckFailedException
 
 if TYPE_CHECKING:
     from penstock.client.database import Database
+    from penstock.streams.consumer import Consumer, OnGap, Start
 
 
 class TableActions:
@@ -339,6 +340,43 @@ class Table(TableCalls[Item | None, Items, ParallelScan, Batch, BatchReport, Ite
         if self._known is None:
             self._known = self._database.key_of(self.name)
         return self._known
+
+    def changes(
+        self,
+        group: str | None = None,
+        *,
+        start: Start = "latest",
+        follow: bool = True,
+        kinds: Iterable[str] | str | None = None,
+        where: Condition | None = None,
+        on_gap: OnGap = "raise",
+        lease_seconds: float = 30.0,
+        poll_seconds: float = 1.0,
+        checkpoint_seconds: float = 1.0,
+    ) -> Consumer:
+        """The table's changes, at least once and in order: `for change in table.changes(group="mailer")`.
+
+        Consumers of one group, in any number of processes, share the stream's shards, and go on where the group was.
+        Without a group nothing is kept. A new group begins at `start`: "latest", "oldest" (24 hours) or a datetime.
+        Without `follow` it ends where there is nothing more. `kinds` ("insert", "modify", "remove") and `where`, a
+        condition on the newest image, choose changes. `on_gap` says what to do about changes that were trimmed unread:
+        "raise", "continue", or a function that is told. What is done is written down each `checkpoint_seconds`.
+        """
+        from penstock.streams.consumer import Consumer
+
+        return Consumer(
+            self._database,
+            self.name,
+            group,
+            start=start,
+            follow=follow,
+            kinds=kinds,
+            where=where,
+            on_gap=on_gap,
+            lease_seconds=lease_seconds,
+            poll_seconds=poll_seconds,
+            checkpoint_seconds=checkpoint_seconds,
+        )
 
     def _send(self, call: Call[Item | None]) -> Item | None:
         try:

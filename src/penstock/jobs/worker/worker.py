@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import DatabaseLost, PenstockError
 from penstock.jobs.app import App
@@ -54,6 +54,9 @@ from penstock.jobs.worker.wake_up import WakeUp
 from penstock.leases import LeaseLost, new_owner
 from penstock.processes import note_stop, this_process
 from penstock.retry import Outage
+
+if TYPE_CHECKING:
+    from penstock.jobs.worker.trigger_feeds import TriggerFeeds
 
 _LOG = logging.getLogger("penstock.jobs")
 
@@ -196,6 +199,7 @@ class Worker:
         self._sign_on()
         unlisten = self.app.when_enqueued(self.fetcher.wake)
         wake_up = WakeUp(self._store.db, self.fetcher)
+        feeds = self._start_feeds()
         if not self._burst:
             wake_up.start()
         self._heartbeat.start()
@@ -209,6 +213,8 @@ class Worker:
         finally:
             timer.cancel()
             self.fetcher.stop(at_once=True)
+            if feeds is not None:
+                feeds.stop()
             unlisten()
             wake_up.stop()
             self._run_briefly(self._heartbeat.stop)
@@ -218,6 +224,19 @@ class Worker:
         if self._lost:
             raise DatabaseLost(self._lost)
         return self.counts
+
+    def _start_feeds(self) -> TriggerFeeds | None:
+        """Reads the changes that the app has triggers for; a worker that ends by itself, those that there are."""
+        if not self.app.triggers:
+            return None
+        from penstock.jobs.worker.trigger_feeds import TriggerFeeds
+
+        feeds = TriggerFeeds(self.app)
+        if self._burst:
+            feeds.run_once()
+        else:
+            feeds.start()
+        return feeds
 
     def _start_timer(self) -> threading.Timer:
         """Stops the worker when its own time limit says so."""
