@@ -25,10 +25,12 @@ import argparse
 import math
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -179,7 +181,12 @@ def side(given: Ruler, folder: Path, database: Path, source: Path | None, seeds:
 
 
 def found(database: Path, job: str, given: Ruler) -> dict[str, float]:
-    with penstock.connect(str(database)) as db:
+    """Of a copy: an older checkout does not open a file again that a newer one has brought up to its format."""
+    copy = database.with_name(f"read-{database.name}")
+    copy.unlink(missing_ok=True)
+    with closing(sqlite3.connect(database)) as written, closing(sqlite3.connect(copy)) as read:
+        written.backup(read)
+    with penstock.connect(str(copy)) as db:
         results = Results(db)
         labels = {int(item["comment_id"]): int(item["layer0_cluster_id"]) for item in results.of_job(ASSIGNMENTS, job)}
         names = [str(item["topic_name"]) for item in results.of_job(NAMES, job)]

@@ -1,9 +1,12 @@
-"""Four styles that the reader was made with.
+"""Six styles that the reader was made with.
 
 bubbles        A3: code over number in circles, some turned by 90 degrees, doors in boxes, a legend of circles
 turned_tags    A3, no legend: number with a blank, tags at any angle, code beside number in one box, doors in diamonds
 bare_codes     A3: codes without numbers in squares and circles, a legend that counts them, doors by name
 tagged_table   A3, two pages: tags on the plan, a ruled table with tags, crosses and counts, doors of three parts
+split_circles  ANSI B: circles cut in two, code above and number below, doors in ovals, small print, a legend of words
+split_boxes    A3, French: boxes of two cells, code and number, some of them upright, squares with one letter, doors
+               without an outline
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import math
 import random
 
 from bench.drawings.plan import dimensions, floor, grid, notes, section_mark, title_block
-from bench.drawings.sheet import A3, Drawing, Sheet, Truth
+from bench.drawings.sheet import A3, ANSI_B, Drawing, Sheet, Truth
 
 _BOX = (90.0, 260.0, 800.0, 480.0)
 
@@ -244,4 +247,124 @@ def _ruled(sheet: Sheet, heads: list[str], rows: list[list[str]]) -> None:
         sheet.lines([(x, 760), (x, 760 - 20 * (len(rows) + 1))])
 
 
-STYLES = {"bubbles": bubbles, "turned_tags": turned_tags, "bare_codes": bare_codes, "tagged_table": tagged_table}
+def split_circles(seed: int) -> Drawing:
+    rng = random.Random(seed)
+    sheet = Sheet(ANSI_B)
+    box = (90.0, 250.0, 780.0, 450.0)
+    grid(sheet, box, 4, 2)
+    doors = floor(sheet, rng, box, 5, 201)
+    words = {
+        "AR": ("ACCESS CARD READER", "reader"),
+        "RX": ("REQUEST TO EXIT SENSOR", "exit button"),
+        "DS": ("DOOR CONTACT SWITCH", "contact"),
+        "EM": ("ELECTROMAGNETIC LOCK", "lock"),
+        "VC": ("VIDEO CAMERA", "camera"),
+        "IC": ("INTERCOM STATION", "intercom"),
+    }
+    truth: list[Truth] = []
+    serial = dict.fromkeys(words, 0)
+
+    def bubble(code: str, x: float, y: float, door: str = "") -> None:
+        serial[code] += 1
+        number = f"{serial[code]:02d}"
+        sheet.circle(x, y, 10.5, 0.4)
+        sheet.lines([(x - 10.5, y), (x + 10.5, y)], 0.4)
+        sheet.text(x, y + 4.2, code, 5.5)
+        sheet.text(x, y - 4.2, number, 5.5)
+        truth.append(Truth(words[code][1], f"{code} {number}", door))
+
+    for door in doors:
+        tag = str(door.number)
+        sheet.ellipse(door.x + 34, door.y + door.up * 10, 14, 7, 0.4)
+        sheet.text(door.x + 34, door.y + door.up * 10, tag, 6)
+        truth.append(Truth("door", tag))
+        if rng.random() < 0.85:
+            bubble("AR", door.x - 28, door.y - door.up * 16, tag)
+            bubble("EM", door.x + 12, door.y + door.up * 42, tag)
+        if rng.random() < 0.6:
+            bubble("RX", door.x - 32, door.y + door.up * 42, tag)
+        if rng.random() < 0.6:
+            bubble("DS", door.x + 40, door.y + door.up * 42, tag)
+        if rng.random() < 0.4:
+            bubble(rng.choice(["VC", "IC"]), door.x + 52, door.y + door.up * 115)
+    section_mark(sheet, 960, 420, 4, "E-502")
+    sheet.text(920, 740, "SYMBOL LEGEND", 8, anchor="start", font="bold")
+    for i, (code, (meaning, _)) in enumerate(words.items()):
+        sheet.text(925, 722 - i * 14, code, 6, anchor="start")
+        sheet.text(955, 722 - i * 14, meaning, 6, anchor="start")
+    notes(
+        sheet,
+        90,
+        190,
+        "KEYED NOTES",
+        ["MOUNT AR AT 42 INCHES AFF.", "SEE SHEET E-601 FOR RISER.", "VC TO BE IP67. COORDINATE WITH DIV 27."],
+        5.5,
+    )
+    title_block(sheet, ["CEDAR CLINIC", "LEVEL 2 SECURITY PLAN", "1/8 IN = 1 FT"], "E-202", "3", 920, 40, 260)
+    return Drawing("split_circles", [sheet], truth)
+
+
+def split_boxes(seed: int) -> Drawing:
+    rng = random.Random(seed)
+    sheet = Sheet(A3)
+    doors = floor(sheet, rng, _BOX, 5, 1)
+    dimensions(sheet, rng, _BOX, 5)
+    words = {
+        "LB": ("LECTEUR DE BADGES", "reader"),
+        "BP": ("BOUTON POUSSOIR DE SORTIE", "exit button"),
+        "CP": ("CONTACT DE PORTE", "contact"),
+        "VM": ("VENTOUSE", "lock"),
+        "C": ("CAMÉRA FIXE", "camera"),
+    }
+    truth: list[Truth] = []
+
+    def cells(code: str, number: str, x: float, y: float, door: str, upright: bool) -> None:
+        wide, high, turn = (12.0, 24.0, 90) if upright else (24.0, 12.0, 0)
+        sheet.rect(x, y, wide, high, 0.35)
+        if upright:
+            sheet.lines([(x - 6, y), (x + 6, y)], 0.35)
+            sheet.text(x, y - 6, code, 6, angle=turn)
+            sheet.text(x, y + 6, number, 6, angle=turn)
+        else:
+            sheet.lines([(x, y - 6), (x, y + 6)], 0.35)
+            sheet.text(x - 6, y, code, 6)
+            sheet.text(x + 6, y, number, 6)
+        truth.append(Truth(words[code][1], f"{code} {number}", door))
+
+    for i, door in enumerate(doors, 1):
+        tag = f"P{door.number:02d}"
+        sheet.text(door.x + 30, door.y + door.up * 9, tag, 6.5)
+        truth.append(Truth("door", tag))
+        number = f"{i:02d}"
+        if rng.random() < 0.85:
+            cells("LB", number, door.x - 30, door.y - door.up * 14, tag, upright=i % 3 == 0)
+            cells("VM", number, door.x + 8, door.y + door.up * 40, tag, upright=i % 3 == 0)
+        if rng.random() < 0.6:
+            cells("BP", number, door.x - 34, door.y + door.up * 40, tag, upright=False)
+        if rng.random() < 0.6:
+            cells("CP", number, door.x + 44, door.y + door.up * 40, tag, upright=i % 4 == 1)
+        if rng.random() < 0.4:
+            x, y = door.x + 55, door.y + door.up * 120
+            sheet.rect(x, y, 11, 11, 0.35)
+            sheet.text(x, y, "C", 6)
+            truth.append(Truth("camera", "C"))
+    sheet.text(920, 780, "LÉGENDE", 9, anchor="start", font="bold")
+    for i, (code, (meaning, _)) in enumerate(words.items()):
+        sheet.rect(932, 757 - i * 20, 14, 12, 0.35)
+        sheet.text(932, 757 - i * 20, code, 6)
+        sheet.text(950, 757 - i * 20, meaning, 6.5, anchor="start")
+    sheet.text(932, 757 - len(words) * 20, "P", 6)
+    sheet.text(950, 757 - len(words) * 20, "PORTE", 6.5, anchor="start")
+    notes(sheet, 90, 190, "NOTES", ["HAUTEUR DES LECTEURS 1,10 m.", "VOIR PLAN SU-14 POUR LE LOCAL."])
+    title_block(sheet, ["LYCEE DU PARC", "SURETE NIVEAU 0", "ECHELLE 1:100"], "SU-12", "C", 920, 40, 240)
+    return Drawing("split_boxes", [sheet], truth)
+
+
+STYLES = {
+    "bubbles": bubbles,
+    "turned_tags": turned_tags,
+    "bare_codes": bare_codes,
+    "tagged_table": tagged_table,
+    "split_circles": split_circles,
+    "split_boxes": split_boxes,
+}

@@ -177,3 +177,48 @@ def test_S2_16_a_scanned_page_that_lies_the_wrong_way_is_turned(turn: int) -> No
     pdf = scan_of(pdf_of([sheet.content()], [sheet.size]), 200, 1.0, random.Random(1))
     found = score([Truth("reader", tag) for tag in tags], count_components(read_drawing(pdf)).found)
     assert (found.recall, found.precision) == (1, 1)
+
+
+def test_S2_16_letters_and_digits_alone_in_thin_outlines_of_a_scan_are_read() -> None:
+    """The recognition overlooks them; the outline says where to look."""
+    pytest.importorskip("rapidocr")
+    sheet = Sheet((420, 300))
+    sheet.text(30, 280, "LEGEND", 9, anchor="start")
+    words = {"X": "EXIT BUTTON", "S": "ELECTRIC STRIKE", "M": "MAGNETIC LOCK", "CR": "CARD READER", "P": "DOOR"}
+    for at, (code, meaning) in enumerate(words.items()):
+        sheet.rect(38, 262 - 14 * at, 14, 11, 0.35)
+        sheet.text(38, 262 - 14 * at, code, 6)
+        sheet.text(52, 262 - 14 * at, meaning, 6, anchor="start")
+    truth = []
+    for at in range(4):
+        for row, (code, kind) in enumerate((("X", "exit button"), ("S", "lock"), ("M", "lock"))):
+            x, y = 180 + 60 * at, 260 - 40 * row
+            sheet.rect(x, y, 11, 11, 0.35)
+            sheet.text(x, y, code, 6)
+            truth.append(Truth(kind, code))
+        sheet.circle(180 + 60 * at, 130, 10.5, 0.4)  # cut in two: the code above, a digit below
+        sheet.lines([(169.5 + 60 * at, 130), (190.5 + 60 * at, 130)], 0.4)
+        sheet.text(180 + 60 * at, 134.2, "CR", 5.5)
+        sheet.text(180 + 60 * at, 125.8, str(at + 3), 5.5)
+        truth.append(Truth("reader", f"CR {at + 3}"))
+    sheet.text(210, 40, "READERS ARE MOUNTED AT ONE METRE", 8)
+    pdf = scan_of(pdf_of([sheet.content()], [sheet.size]), 200, 1.0, random.Random(1))
+    found = score(truth, count_components(read_drawing(pdf)).found)
+    assert found.recall >= 0.93 and found.precision >= 0.93, found
+
+
+def test_S2_16_a_legend_explains_a_code_with_one_short_word() -> None:
+    """`P  PORTE`, `K  CAMERA`: the word is no longer than a code, and there is RTE in PORTE."""
+    sheet = Sheet((420, 300))
+    sheet.text(30, 280, "LEGENDE", 9, anchor="start")
+    for at, (code, meaning) in enumerate((("P", "PORTE"), ("K", "CAMERA"), ("LB", "LECTEUR DE BADGES"))):
+        sheet.text(30, 260 - 14 * at, code, 6, anchor="start")
+        sheet.text(60, 260 - 14 * at, meaning, 6, anchor="start")
+    tags = {"P01": "door", "P02": "door", "K-1": "camera", "LB-7": "reader"}
+    for at, tag in enumerate(tags):
+        sheet.text(120 + 70 * at, 120, tag, 7)
+    found = {
+        one.designator: one.type
+        for one in count_components(read_drawing(pdf_of([sheet.content()], [sheet.size]))).found
+    }
+    assert found == tags

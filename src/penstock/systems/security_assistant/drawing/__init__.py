@@ -3,7 +3,7 @@
 pdf.py            a PDF: what is refused, and its pages
 pdfium.py         PDFium's reading of it, from a process of its own
 pdfium_child.py   that process
-scan.py           pages that are pictures: text recognition
+scans/            pages that are pictures: text recognition
 page.py           a page: runs of text with places, outlines, rows and tables
 context.py        a document beside the drawing
 marks.py          what on a page looks like the tag of a device or a door

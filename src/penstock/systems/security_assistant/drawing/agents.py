@@ -25,7 +25,7 @@ from penstock.systems.security_assistant.context_document.requirements import co
 from penstock.systems.security_assistant.drawing.components import Components, count_components
 from penstock.systems.security_assistant.drawing.context import Context
 from penstock.systems.security_assistant.drawing.pdf import BadDrawing, Drawing
-from penstock.systems.security_assistant.drawing.scan import MODULES as OCR_MODULES
+from penstock.systems.security_assistant.drawing.scans.scanned_page import MODULES as OCR_MODULES
 from penstock.systems.security_assistant.drawing.schedule import (
     Evaluation,
     Heading,

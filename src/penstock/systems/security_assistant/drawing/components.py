@@ -163,19 +163,16 @@ class _Count:
             if mark.code and mark.number and self.meaning(mark.code) and len(mark.number) > 1
         }
         devices |= set(self.scheduled)
-        groups: dict[tuple[str, str, int], list[Mark]] = defaultdict(list)
-        for mark in marks:
-            if mark.number and mark.outline and not self.meaning(mark.code):
-                groups[mark.code, mark.outline, round(mark.width / mark.size)].append(mark)
-        self.door_groups: set[tuple[str, str, int]] = set()
-        for group, found in groups.items():
+        unknown = [mark for mark in marks if mark.number and mark.outline and not self.meaning(mark.code)]
+        self.doors: set[int] = set()
+        for found in _alike(unknown):
             shared = sum(mark.number in devices for mark in found)
-            long = all(len(mark.number) >= 3 and not mark.code for mark in found) and len(found) > 1
-            if shared * 2 >= len(found) or (long and group[1] != "box"):
-                self.door_groups.add(group)
+            long = len(found) > 1 and not found[0].code and len(found[0].number) >= _LONG_NUMBER
+            if shared * 2 >= len(found) or (long and found[0].outline != "box"):
+                self.doors |= {id(mark) for mark in found}
 
     def _is_door(self, mark: Mark) -> bool:
-        return (mark.code, mark.outline, round(mark.width / mark.size)) in self.door_groups
+        return id(mark) in self.doors
 
     def _see(self, mark: Mark, level: str) -> None:
         words = self.meaning(mark.code)
@@ -283,6 +280,21 @@ class _Count:
                 del self.seen[key]
 
 
+def _alike(marks: list[Mark]) -> Iterator[list[Mark]]:
+    """Marks of one code, with short or with long numbers, in outlines of one kind and width (a scan's differ)."""
+    group: list[Mark] = []
+    kinds = {id(mark): (mark.code, mark.outline, len(mark.number) >= _LONG_NUMBER) for mark in marks}
+    for mark in sorted(marks, key=lambda mark: (kinds[id(mark)], mark.width)):
+        if group and kinds[id(mark)] == kinds[id(group[-1])] and mark.width < _AS_WIDE * group[-1].width:
+            group.append(mark)
+            continue
+        if group:
+            yield group
+        group = [mark]
+    if group:
+        yield group
+
+
 def plan_marks(page: Page) -> tuple[list[Mark], list[TextRun]]:
     """The marks of a page outside of its legends and tables, and the runs of these."""
     taken = [run for entry in page_legend(page) for run in entry.runs]
@@ -310,6 +322,8 @@ def _table_runs(page: Page) -> Iterator[TextRun]:
 
 
 _BAND: Final = 20.0
+_AS_WIDE: Final = 1.12
+_LONG_NUMBER: Final = 3
 _NOTHING: Final = re.compile(r"|[-–—./]+|n|no|none|n/?a|nil|0|nein|non", re.I)
 _DOOR_REACH: Final = 22.0
 """How far a door's tag may be from what is at it, in heights of letters."""

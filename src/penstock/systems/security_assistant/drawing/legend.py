@@ -59,13 +59,13 @@ _TYPES: Final = (
         (part, "electric_lock")
         for part in ("electric lock", "motor lock", "motorschloss", "lock", "schloss", "serrure")
     ),
-    *((part, "motion_detector") for part in ("motion", "passive infrared", "pir ", "bewegungsmelder")),
+    *((part, "motion_detector") for part in ("motion", "passive infrared", " pir ", "bewegungsmelder")),
     *((part, "door_contact") for part in ("contact", "kontakt")),
     ("keypad", "keypad"),
     *((part, "intercom") for part in ("intercom", "sprechstelle", "interphone", "entry phone")),
     *((part, "siren") for part in ("siren", "sounder", "sirene")),
     ("panel", "panel"),
-    *((part, "exit_button") for part in ("rex", "rte", "exit")),
+    *((part, "exit_button") for part in (" rex ", " rte ", "exit")),
     *((part, "door") for part in ("door", "gate", "tür", "porte")),
 )
 KNOWN_TYPES: Final = frozenset(kind for _, kind in _TYPES)
@@ -82,6 +82,7 @@ _MOST_ENTRIES: Final = 200
 _MOST_TITLES: Final = 20
 """Of legends on one page: under each, all runs of the page may be looked at."""
 _ROW_HEIGHTS: Final = 5
+_SHORTEST_WORD: Final = 4
 _COLUMN: Final = 14.0
 """How far codes of one column may be out of line, in points."""
 
@@ -99,7 +100,7 @@ class Entry:
 
 def type_of(description: str) -> str:
     """`Card reader` → `reader`; a description that is not known is its own type."""
-    words = description.casefold()
+    words = f" {description.casefold()} "  # abbreviations are whole words: there is RTE in PORTE
     for part, kind in _TYPES:
         if part in words:
             return kind
@@ -171,7 +172,7 @@ def _entry(run: TextRun, nearby: Nearby[TextRun]) -> Entry | None:
     code = as_code(run)
     if code:
         words = _right_of(run, nearby)
-        if words is None or as_code(words):
+        if words is None or (as_code(words) and not _is_one_word(words.text)):
             return None
         count, more = _count_after(words, nearby)
         return Entry(code, words.text.strip(), run.y, count, (run, words, *more))
@@ -183,6 +184,11 @@ def _entry(run: TextRun, nearby: Nearby[TextRun]) -> Entry | None:
         return None
     count, more = _count_after(run, nearby)
     return Entry(one.group(1), words_text.strip(), run.y, count, (run, *more))
+
+
+def _is_one_word(text: str) -> bool:
+    """`DOOR`, `CAMERA`: a description as short as a code. `REX` beside another code is a code."""
+    return len(text.strip()) >= _SHORTEST_WORD and type_of(text) in KNOWN_TYPES
 
 
 def _right_of(run: TextRun, nearby: Nearby[TextRun], reach: float = 16) -> TextRun | None:

@@ -21,7 +21,6 @@ from typing import Any, Final
 from penstock.errors import PenstockError
 from penstock.extras import extra
 from penstock.files.keys import normalize
-from penstock.systems.security_assistant.drawing import scan
 from penstock.systems.security_assistant.drawing.page import (
     Cell,
     Drawing,
@@ -34,6 +33,7 @@ from penstock.systems.security_assistant.drawing.page import (
     run_at,
 )
 from penstock.systems.security_assistant.drawing.pdfium import PdfiumError, TooManyPieces, read_pages
+from penstock.systems.security_assistant.drawing.scans import scanned_page
 
 __all__ = ["Cell", "Drawing", "Page", "Row", "Shape", "Table", "TextRun", "check_drawing", "read_drawing"]
 
@@ -222,7 +222,7 @@ def _page(number: int, found: dict[str, Any], data: bytes) -> Page:
     size, images = tuple(found["size"]), found["images"]
     read_by = "text"
     if _is_picture(found):
-        seen = scan.read_page(data, number - 1, size)
+        seen = scanned_page.read_page(data, number - 1, size)
         read_by = "nobody" if seen is None else "ocr"
         if seen is not None:
             runs, shapes = seen.runs, seen.shapes

@@ -6,10 +6,11 @@
    tag's length, and what two of them have seen is kept once.
 3. Codes that stand alone are looked at again, enlarged: a digit above or below them is easily overlooked. So are short
    texts that are doubtful, turned by a quarter both ways too.
-4. A page that was laid askew is set straight: by the angle that most of its text has.
-5. A page that lies on its side or upside down is turned before it is read. Its lines decide that, all together: which
+4. Texts in outlines that are not clear then are read line by line, without their outline (outlined_text.py).
+5. A page that was laid askew is set straight: by the angle that most of its text has.
+6. A page that lies on its side or upside down is turned before it is read. Its lines decide that, all together: which
    way round do they make sense? A single word that stands on its head stays as it is.
-6. Without the extra `ocr` a page is not read, and `read_page` gives None: whoever needs it tells so.
+7. Without the extra `ocr` a page is not read, and `read_page` gives None: whoever needs it tells so.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from statistics import median
 from typing import Any, Final
 
 from penstock.extras import missing
-from penstock.systems.security_assistant.drawing.outlines import DARK, find_outlines
 from penstock.systems.security_assistant.drawing.page import Shape, TextRun
 from penstock.systems.security_assistant.drawing.pdfium import PdfiumError, render_page
+from penstock.systems.security_assistant.drawing.scans.outlined_text import read_outlined
+from penstock.systems.security_assistant.drawing.scans.outlines import DARK, find_outlines
 
 MODULES: Final = ("rapidocr", "onnxruntime")
 _DPI: Final = 200
@@ -55,7 +57,7 @@ _TURN_TILES: Final = 3
 _MOST_VOTES: Final = 16
 _VOTING_LENGTH: Final = 3.0
 """In heights of letters: a line that is shorter does not say how the page stands."""
-_SAME_SHAPE: Final = frozenset("cosuvwxz")
+_ALONE: Final = {letter: letter.upper() for letter in "cosuvwxz"} | {"×": "X"}
 """Alone, such a letter is taken for a small one as often as for a capital; tags have capitals."""
 _AMBIGUOUS: Final = re.compile(r"[0168 9IOXHNSZo|l.-]{1,4}")
 """What can be read from both ends."""
@@ -85,6 +87,8 @@ def read_page(data: bytes, number: int, size: tuple[float, float]) -> Seen | Non
         height = picture.shape[0]
     found = _look_again(picture, _once(list(_boxes(picture, known))))
     skew = _skew(found)
+    usual = median([run.size for run in found]) if found else 0.0
+    found = _once(read_outlined(picture, found, usual, skew, _read_lines))
     shapes = find_outlines(picture, found)
     return Seen(
         [_straight(run, skew, scale, height) for run in found],
@@ -132,6 +136,10 @@ def _read_line(line: Any) -> tuple[str, float]:
     return (_clean(answer.txts[0]), float(answer.scores[0])) if answer.txts else ("", 0.0)
 
 
+def _read_lines(lines: list[Any]) -> list[tuple[str, float]]:
+    return [(text, min(score, _MOST_SURE)) for text, score in map(_read_line, lines)]
+
+
 def _boxes(picture: Any, known: dict[tuple[int, int], list[TextRun]]) -> Iterator[TextRun]:
     """The runs of text of all tiles, in pixels, y downwards; `known` are lines of tiles that were read already."""
     for top, left in _inked_tiles(picture):
@@ -172,7 +180,7 @@ def _chosen(tile: Any, lines: list[TextRun], left: int = 0, top: int = 0) -> Ite
 
 
 def _main_turn(picture: Any) -> tuple[int, dict[tuple[int, int], list[TextRun]]]:
-    """0, 90, 180 or 270: how most lines of the page stand (5); and the lines of the tiles that were read for it."""
+    """0, 90, 180 or 270: how most lines of the page stand (6); and the lines of the tiles that were read for it."""
     known: dict[tuple[int, int], list[TextRun]] = {}
     weights = dict.fromkeys((0, 90, 180, 270), 0.0)
     votes = 0
@@ -348,15 +356,14 @@ def _tiles(length: int) -> list[int]:
 
 
 def _clean(text: str) -> str:
-    return _DASHES.sub("-", text).replace("：", ":").strip()
+    clean = _DASHES.sub("-", text).replace("：", ":").strip()
+    return _ALONE.get(clean, clean)
 
 
 def _run(box: Any, text: str, score: float, left: int, top: int) -> TextRun | None:
     clean = _clean(text)
     if not clean:
         return None
-    if clean in _SAME_SHAPE:
-        clean = clean.upper()
     (x0, y0), (x1, y1), _, (x3, y3) = ((float(x) + left, float(y) + top) for x, y in box)
     wide, high = math.hypot(x1 - x0, y1 - y0), math.hypot(x3 - x0, y3 - y0)
     middle = sum(float(x) for x, _ in box) / 4 + left, sum(float(y) for _, y in box) / 4 + top
@@ -392,7 +399,7 @@ def _covers(one: TextRun, other: TextRun) -> bool:
 
 
 def _skew(found: list[TextRun]) -> float:
-    """By how many degrees most of the text is off the next quarter turn (4)."""
+    """By how many degrees most of the text is off the next quarter turn (5)."""
     angles = [(run.angle + 45) % 90 - 45 for run in found if run.length > 4 * run.size]
     near = [angle for angle in angles if abs(angle) < _MOST_SKEW]
     return median(near) if len(near) >= 5 else 0.0

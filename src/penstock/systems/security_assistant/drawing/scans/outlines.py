@@ -17,9 +17,11 @@ _FAINT: Final = 185
 _BUBBLE_HEIGHTS: Final = 9
 """What is around a tag is at most so many times as large as its letters."""
 _BOX_FILL: Final = 0.83
+_DISTANCES: Final = (0.62, 0.5, 0.75)
+"""From the middle of a text to the white above and below it, in heights of its letters: these are rough."""
 
 
-def _white_areas(picture: Any, thicker: int) -> tuple[Any, Any]:
+def white_areas(picture: Any, thicker: int) -> tuple[Any, Any]:
     """A label for each pixel, 0 for ink, and place and size of each label."""
     import cv2
     import numpy as np
@@ -34,7 +36,7 @@ def find_outlines(picture: Any, found: list[TextRun]) -> list[Shape]:
     shapes: list[Shape] = []
     left = found
     for thicker in (0, 1):
-        labels, stats = _white_areas(picture, thicker)
+        labels, stats = white_areas(picture, thicker)
         known: dict[int, Shape] = {}
         without = []
         for run in left:
@@ -50,12 +52,15 @@ def find_outlines(picture: Any, found: list[TextRun]) -> list[Shape]:
 
 def _outlines_of(run: TextRun, labels: Any, stats: Any) -> set[int]:
     reach = int(_BUBBLE_HEIGHTS * run.size)
-    found = set()
-    for label in _around(run, labels):
-        _, _, width, height, _ = (int(one) for one in stats[label])
-        if run.size < height < reach and run.size < width < reach * 2:
-            found.add(label)
-    return found
+    for distance in _DISTANCES:
+        found = set()
+        for label in _around(run, labels, distance):
+            _, _, width, height, _ = (int(one) for one in stats[label])
+            if run.size < height < reach and run.size < width < reach * 2:
+                found.add(label)
+        if found:
+            return found
+    return set()
 
 
 def _shape(run: TextRun, of_label: list[int], thicker: int) -> Shape:
@@ -65,13 +70,13 @@ def _shape(run: TextRun, of_label: list[int], thicker: int) -> Shape:
     return Shape("box" if is_box else "round", left + width / 2, top + height / 2, wide, high)
 
 
-def _around(run: TextRun, labels: Any) -> set[int]:
+def _around(run: TextRun, labels: Any, distance: float) -> set[int]:
     """The white areas just above and just below a text."""
     high, wide = labels.shape
     found = set()
     for side in (-1, 1):
         cos, sin = math.cos(math.radians(run.angle)), math.sin(math.radians(run.angle))
-        across = side * run.size * 0.62
+        across = side * run.size * distance
         x, y = int(run.x + across * sin), int(run.y + across * cos)
         if 0 <= x < wide and 0 <= y < high:
             found.add(int(labels[y, x]))
