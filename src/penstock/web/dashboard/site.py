@@ -61,10 +61,12 @@ class Site:
         self.access = access
         self.clock = clock or SystemClock()
         self.overview = OverviewCache(source)
-        self._environment = make_environment(self.clock.now)
-        self._environment.globals.update(
-            navigation=NAVIGATION, version=__version__, place=source.place, read_only=access.read_only
-        )
+        self._environment = make_environment(lambda at: ago(at, self.clock.now()))
+        self._live_environment = make_environment(ago)
+        for environment in (self._environment, self._live_environment):
+            environment.globals.update(
+                navigation=NAVIGATION, version=__version__, place=source.place, read_only=access.read_only
+            )
 
     def page(self, request: Request, template: str, status: int = 200, **context: Any) -> Response:
         """A whole page, with the token that its forms need.
@@ -84,8 +86,15 @@ class Site:
         return response
 
     def fragment(self, template: str, **context: Any) -> str:
-        """A part of a page: the page contains it, and the poller sends it to open pages."""
+        """A part of a page."""
         return self._environment.get_template(template).render(**context)
+
+    def live_fragment(self, template: str, **context: Any) -> str:
+        """The same part as the poller sends it to open pages: it changes only if the data does.
+
+        Times in it are absolute; the script writes how long ago they were.
+        """
+        return self._live_environment.get_template(template).render(**context)
 
     @property
     def spent(self) -> Usage:
@@ -99,7 +108,7 @@ MINUTE: Final = 60
 _SHOWN_CHARACTERS: Final = 20_000
 
 
-def make_environment(now: Callable[[], float]) -> Environment:
+def make_environment(show_time: Callable[[float | None], Markup]) -> Environment:
     """Autoescape is on for every template, whatever its name."""
     environment = Environment(
         loader=PackageLoader("penstock.web.dashboard"),
@@ -109,7 +118,7 @@ def make_environment(now: Callable[[], float]) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        ago=lambda at: ago(at, now()),
+        ago=show_time,
         span=span,
         count=count,
         size=size,
@@ -130,11 +139,13 @@ def asset(name: str) -> str:
     return f"/static/{name}?v={hashlib.sha256(content).hexdigest()[:12]}"
 
 
-def ago(at: float | None, now: float) -> Markup:
-    """A time relative to now, too coarse to change each second; the script refines it."""
+def ago(at: float | None, now: float | None = None) -> Markup:
+    """A time relative to now, too coarse to change each second; the script refines it. Without `now`, the time itself."""
     if at is None:
         return Markup("<span class=none>–</span>")
-    return Markup('<time datetime="{0}" title="{0}" data-ago>{1}</time>').format(utc_text(at), coarse(now - at))
+    text = utc_text(at)
+    shown = text if now is None else coarse(now - at)
+    return Markup('<time datetime="{0}" title="{0}" data-ago>{1}</time>').format(text, shown)
 
 
 def coarse(seconds: float) -> str:
