@@ -56,7 +56,7 @@ def fragment(slot: str, html: str) -> Message:
 
 
 def patch(before: Message, after: Message) -> Message:
-    """What turns one fragment into the other: `[first line, lines removed, lines put there]`, or all of it if shorter."""
+    """What turns one fragment into the other: `[first line, lines removed, lines put there]`; all of it if shorter."""
     old, new = before.html.split("\n"), after.html.split("\n")
     shorter = min(len(old), len(new))
     start = next((place for place, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), shorter)

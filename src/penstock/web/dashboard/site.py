@@ -26,8 +26,9 @@ from penstock.client.wrappers.metering import Usage
 from penstock.clock import Clock, SystemClock, utc_text
 from penstock.jobs.explain import span
 from penstock.web.dashboard.job_counts import OverviewCache
-from penstock.web.dashboard.security import AccessControl
+from penstock.web.dashboard.security import HEADERS, AccessControl
 from penstock.web.dashboard.source import Source
+from penstock.web.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ NAVIGATION: Final = (
 )
 
 
-_HIDDEN: Final = {"place": "", "version": ""}
+_HIDDEN: Final = {"place": "", "version": "", "visitor": "", "navigation": ()}
 """What the login page does not show."""
 
 
@@ -79,11 +80,20 @@ class Site:
             path=request.url.path,
             csrf=self.access.form_token(session),
             **{"live": None, "refresh_seconds": None, **context},
-            **({} if self.access.is_signed_in(request.scope) else _HIDDEN),
+            **({"visitor": self._visitor(request)} if self.access.is_signed_in(request.scope) else _HIDDEN),
         )
         response = HTMLResponse(html, status)
         self.access.remember(response, session)
         return response
+
+    def refusal(self, problem: Problem) -> Response:
+        """A page for a request that was refused before anything was read."""
+        facts = {"message": problem.message, "next_step": problem.next_step}
+        nothing = {"path": "", "csrf": "", "live": None, "refresh_seconds": None}
+        return HTMLResponse(self.fragment("problem.html", **facts, **nothing, **_HIDDEN), problem.status, HEADERS)
+
+    def _visitor(self, request: Request) -> str:
+        return self.access.visitor(request) if self.access.wants_token else ""
 
     def fragment(self, template: str, **context: Any) -> str:
         """A part of a page."""
@@ -140,7 +150,7 @@ def asset(name: str) -> str:
 
 
 def ago(at: float | None, now: float | None = None) -> Markup:
-    """A time relative to now, too coarse to change each second; the script refines it. Without `now`, the time itself."""
+    """A time relative to now, too coarse to change each second; the script refines it. Without `now`, the time."""
     if at is None:
         return Markup("<span class=none>–</span>")
     text = utc_text(at)
