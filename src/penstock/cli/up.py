@@ -121,7 +121,7 @@ def command(
         if app is not None:
             stack.enter_context(_running_worker(app, metrics))
 
-        told = partial(_announce, place=place, endpoint=endpoint, token=token, as_json=as_json)
+        told = partial(_announce, host=host, place=place, endpoint=endpoint, token=token, as_json=as_json)
         engine = db.engine if db.capabilities.has_engine else None
         if engine is not None:
             stop_with_file(engine)
@@ -201,8 +201,8 @@ def _run(worker: Worker) -> None:
         worker.run()
 
 
-def _announce(address: str, place: str, endpoint: str | None, token: str | None, as_json: bool) -> None:
-    urls = [one if token is None else f"{one}/login?token={token}" for one in _addresses(address)]
+def _announce(address: str, host: str, place: str, endpoint: str | None, token: str | None, as_json: bool) -> None:
+    urls = [one if token is None else f"{one}/login?token={token}" for one in _addresses(address, host)]
     if as_json:
         import orjson
 
@@ -222,13 +222,13 @@ def _announce(address: str, place: str, endpoint: str | None, token: str | None,
         )
 
 
-def _addresses(address: str) -> list[str]:
+def _addresses(address: str, host: str) -> list[str]:
     """The URLs that work: of a server on all addresses, those of this machine and of its network."""
     parts = urlsplit(address)
-    if parts.hostname not in ("0.0.0.0", "::"):  # noqa: S104 - what --host may say
+    if host not in ("0.0.0.0", "::"):  # noqa: S104 - what --host may say
         return [address]
-    hosts = ["127.0.0.1", *_network_addresses(), socket.gethostname()]
-    return [f"{parts.scheme}://{host}:{parts.port}" for host in dict.fromkeys(hosts)]
+    others = dict.fromkeys([*_network_addresses(), socket.gethostname()])
+    return [address, *(f"{parts.scheme}://{other}:{parts.port}" for other in others)]
 
 
 def _network_addresses() -> list[str]:
