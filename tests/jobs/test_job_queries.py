@@ -134,8 +134,8 @@ def test_a_time_is_aware_or_ago(app: penstock.App, clock: ManualClock):
 
 
 def test_a_bad_filter_is_refused_when_it_is_given(app: penstock.App):
-    with pytest.raises(BadJob, match="there are queued, processing"):
-        app.jobs.find(state="running")
+    with pytest.raises(BadJob, match="there are ready, scheduled"):
+        app.jobs.find(state="done")
     for limit in (0, -1, True):
         with pytest.raises(BadJob, match="limit"):
             app.jobs.find(limit=limit)

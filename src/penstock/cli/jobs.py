@@ -38,6 +38,7 @@ from penstock.jobs import iam_policy
 from penstock.jobs.explain import explain, gather, span
 from penstock.jobs.forms import entry_form, history_form, job_form, why_unread
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
+from penstock.jobs.model.derived_state import STATE_NAMES, parse_state
 from penstock.jobs.model.job import Entry, History, Job, JobNotFound, Payload
 from penstock.jobs.model.json_text import from_json, to_json
 from penstock.jobs.model.state import State
@@ -96,7 +97,7 @@ table_option = click.option(
     "--table", envvar="PENSTOCK_JOBS_TABLE", metavar="NAME", shell_complete=complete_tables,
     help=f"Their table. [for a queue {DEFAULT_TABLE}; for jobs every table that has any]",
 )  # fmt: skip
-_state_type = click.Choice([state.value for state in State])
+_state_type = click.Choice([state.value for state in STATE_NAMES])
 _timeout_option = click.option(
     "--timeout", type=click.FloatRange(0), metavar="SECONDS", help="Give up after so long (exit code 5)."
 )
@@ -202,10 +203,13 @@ def list_(
     Examples:
       penstock jobs list --db reports.db
       penstock jobs list --db reports.db --state failed --task report --since 1d
+      penstock jobs list --db reports.db --state blocked --tenant acme
       penstock jobs list --db aws://eu-west-2 --json --limit 1000
     """
+    stored, derived = (None, None) if state is None else parse_state(state)
     query = JobQuery(
-        state=None if state is None else State(state),
+        state=stored,
+        derived=derived,
         since=None if since is None else parse_moment(since),
         until=None if until is None else parse_moment(until),
         before=token,
@@ -593,7 +597,7 @@ def _change_jobs(
     if bool(selection.job_ids) == is_chosen:
         both = " Not both." if is_chosen else ""
         raise click.UsageError(f"Name the jobs to {verb}, or choose them by --state, --task, --tenant and --tag.{both}")
-    if selection.state is not None and State(selection.state) not in states:
+    if selection.state is not None and parse_state(selection.state)[0] not in states:
         possible = " and ".join(state.value for state in states)
         raise click.UsageError(f"A {selection.state} job cannot be changed by {verb}: only {possible} jobs can.")
     table = selection.table if selection.job_ids else selection.table or DEFAULT_TABLE
@@ -610,8 +614,9 @@ def _change_jobs(
 
 
 def _select_jobs(jobs: AllJobs, selection: Selection, states: tuple[State, ...]) -> Iterator[Job]:
-    for state in states if selection.state is None else (State(selection.state),):
-        query = JobQuery(state, selection.task, selection.tenant, limit=_PAGE, tag=selection.tag)
+    wanted = [(one, None) for one in states] if selection.state is None else [parse_state(selection.state)]
+    for state, derived in wanted:
+        query = JobQuery(state, selection.task, selection.tenant, limit=_PAGE, tag=selection.tag, derived=derived)
         while True:
             page = jobs.find(query)
             yield from page.jobs

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -120,7 +121,7 @@ def command(
         if app is not None:
             stack.enter_context(_running_worker(app, metrics))
 
-        told = partial(_announce, place=place, endpoint=endpoint, token=token, as_json=as_json)
+        told = partial(_announce, host=host, place=place, endpoint=endpoint, token=token, as_json=as_json)
         engine = db.engine if db.capabilities.has_engine else None
         if engine is not None:
             stop_with_file(engine)
@@ -200,14 +201,39 @@ def _run(worker: Worker) -> None:
         worker.run()
 
 
-def _announce(address: str, place: str, endpoint: str | None, token: str | None, as_json: bool) -> None:
-    login = address if token is None else f"{address}/login?token={token}"
+def _announce(address: str, host: str, place: str, endpoint: str | None, token: str | None, as_json: bool) -> None:
+    urls = [one if token is None else f"{one}/login?token={token}" for one in _addresses(address, host)]
     if as_json:
         import orjson
 
-        form = {"url": login, "db": place, "endpoint": endpoint, "pid": os.getpid()}
+        form = {"url": urls[0], "urls": urls, "db": place, "endpoint": endpoint, "pid": os.getpid()}
         click.echo(orjson.dumps(form).decode())
     else:
         also = "" if endpoint is None else f"; DynamoDB at {endpoint}"
-        click.echo(f"Penstock's dashboard is at {login} ({place}{also}; stop with Ctrl+C)")
+        click.echo(f"Penstock's dashboard is at {urls[0]} ({place}{also}; stop with Ctrl+C)")
+        for url in urls[1:]:
+            click.echo(f"  from other machines: {url}")
     sys.stdout.flush()
+    if any(not is_loopback(urlsplit(url).hostname or "") for url in urls):
+        click.echo(
+            "The token and all data travel over plain HTTP: whoever sees the network sees them. "
+            "Put a proxy with TLS before it, or use an SSH tunnel.",
+            err=True,
+        )
+
+
+def _addresses(address: str, host: str) -> list[str]:
+    """The URLs that work: of a server on all addresses, those of this machine and of its network."""
+    parts = urlsplit(address)
+    if host not in ("0.0.0.0", "::"):  # noqa: S104 - what --host may say
+        return [address]
+    others = dict.fromkeys([*_network_addresses(), socket.gethostname()])
+    return [address, *(f"{parts.scheme}://{other}:{parts.port}" for other in others)]
+
+
+def _network_addresses() -> list[str]:
+    """This machine's address in its network. Nothing is sent: a datagram socket only chooses its way."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as chosen, suppress(OSError):
+        chosen.connect(("192.0.2.1", 9))
+        return [str(chosen.getsockname()[0])]
+    return []

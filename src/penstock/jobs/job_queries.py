@@ -7,7 +7,9 @@
 1. A list is read page by page: memory is that of one page, whatever the number of jobs.
 2. Lists are newest first, and go by the time at which a job was made. That never changes: a job that changes its state
    while the list is read is neither given twice nor makes others be left out.
-3. Where a tag is asked for, the tag's own partitions are read; otherwise those of the state, of the task, or of the
+3. A state is one of the derived ones (model/derived_state.py), or `queued` or `processing`. A derived one is filtered
+   while reading, because no index has it.
+4. Where a tag is asked for, the tag's own partitions are read; otherwise those of the state, of the task, or of the
    time. What else is asked for is filtered while reading: it costs a read of each job that the partitions have.
 """
 
@@ -19,8 +21,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from penstock.clock import utc_text
+from penstock.jobs.model.derived_state import parse_state
 from penstock.jobs.model.job import BadJob, Entry, Event, History, Job, JobNotFound, JobPage, checked_name
 from penstock.jobs.model.state import BadTransition, State
+from penstock.jobs.store.conditions import StateFilter
 from penstock.jobs.store.queries import LONGEST_PAGE
 from penstock.jobs.store.store import JobStore
 
@@ -117,13 +121,19 @@ class Jobs:
             if name is not None:
                 checked_name(name, what)
         return {
-            "state": _state(state),
+            **self._state_query(state),
             "task": task,
             "tenant": tenant,
             "tag": tag,
             "since": self._seconds("since", since),
             "until": self._seconds("until", until),
         }
+
+    def _state_query(self, state: State | str | None) -> dict[str, Any]:
+        if state is None or isinstance(state, State):
+            return {"state": state}
+        stored, derived = parse_state(state)
+        return {"state": stored, "accepts": None if derived is None else StateFilter(self._store(), derived)}
 
     def _seconds(self, what: str, moment: Moment | None) -> float | None:
         if moment is None:
@@ -198,9 +208,10 @@ class Jobs:
         dry_run: bool = False,
     ) -> BulkChange:
         """Cancels queued jobs, and asks running ones to end; with `state`, only those."""
-        states = (State.QUEUED, State.PROCESSING) if state is None else (_state(state),)
-        if not set(states) <= {State.QUEUED, State.PROCESSING}:
-            raise BadJob(f"A {states[0]} job cannot be cancelled: only queued and processing ones can.")
+        states: tuple[State | str, ...] = (State.QUEUED, State.PROCESSING) if state is None else (state,)
+        for one in states:
+            if parse_state(str(one))[0] not in (State.QUEUED, State.PROCESSING):
+                raise BadJob(f"A {one} job cannot be cancelled: only one that has not ended can.")
         wanted = (
             job
             for one in states
@@ -236,13 +247,3 @@ def _checked_seconds(what: str, seconds: float) -> float:
     except (ValueError, OverflowError, OSError):  # a time zone, or a timedelta, has moved it out of the calendar
         raise BadJob(f"{what} is a time in the years 1 to 9999 of UTC, and this one is outside of them.") from None
     return seconds
-
-
-def _state(state: State | str | None) -> State | None:
-    if state is None or isinstance(state, State):
-        return state
-    try:
-        return State(state)
-    except ValueError:
-        states = ", ".join(one.value for one in State)
-        raise BadJob(f"There is no state {state!r:.100}: there are {states}.") from None

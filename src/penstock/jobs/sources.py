@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Protocol
@@ -26,8 +27,10 @@ from penstock.clock import utc_seconds, utc_text
 from penstock.errors import AccessDeniedException, PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs.layouts import tables
+from penstock.jobs.model.derived_state import Conditions, DerivedState, derive
 from penstock.jobs.model.job import Entry, History, Job, JobError, JobNotFound
 from penstock.jobs.model.state import State
+from penstock.jobs.store.conditions import StateFilter
 from penstock.jobs.store.store import JobStore
 from penstock.records.run_records import KEPT_SECONDS, RUNS_TABLE
 
@@ -52,10 +55,13 @@ class JobQuery:
     """The place of the last job of the page before (2)."""
     most_scanned: int = MOST_SCANNED
     tag: str | None = None
+    derived: DerivedState | None = None
+    """Of jobs in a job store; jobs of other sources are in it by their stored state and the clock alone."""
 
     def matches(self, job: Job) -> bool:
         return (
             (self.state is None or job.state is self.state)
+            and (self.derived is None or derive(job, Conditions(time.time())).state is self.derived)
             and (self.task is None or job.task == self.task)
             and (self.tenant is None or job.tenant == self.tenant)
             and (self.tag is None or self.tag in job.tags)
@@ -158,6 +164,7 @@ class StoreSource:
     def find(self, query: JobQuery, notes: list[str]) -> Sequence[Job]:
         jobs: list[Job] = []
         token = query.before
+        accepts = None if query.derived is None else StateFilter(self.store, query.derived)
         while True:
             page = self.store.find(
                 state=query.state,
@@ -168,6 +175,7 @@ class StoreSource:
                 until=query.until,
                 limit=query.limit,
                 token=token,
+                accepts=accepts,
             )
             # A layout whose index has the time alone begins with jobs of the same millisecond, which may be listed.
             jobs += [job for job in page.jobs if query.before is None or place_of(job) < query.before]

@@ -1,7 +1,8 @@
 """Checks of every request: host, origin, and the length of its body.
 
 1. A request names a host that the server knows. Otherwise any web site could make its name resolve to this machine,
-   and read what the machine serves (DNS rebinding).
+   and read what the machine serves (DNS rebinding). A server on all addresses is known by every address: no web site's
+   name is one.
 2. A request from a web page of another machine changes nothing. Pages of this machine, on any port, may.
 3. A body is never longer than its endpoint's limit, whatever its Content-Length says, and must arrive in time.
 """
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.server.auth.authorization import is_loopback
+from penstock.server.auth.authorization import is_address, is_loopback
 from penstock.web.problems import Problem
 
 BODY_SECONDS: Final = 60.0
@@ -79,13 +80,24 @@ API_HEADERS: Final = {
 """An API's answers are data: no browser runs them, frames them or takes them for another type."""
 
 
-class Guard:
-    """ASGI middleware. `body_bytes` gives the limit of a path."""
+ALL_ADDRESSES: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - what --host may say
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str], body_bytes: Callable[[str, str], int]) -> None:
+
+class Guard:
+    """ASGI middleware. `body_bytes` gives the limit of a path; `page` shows a refusal to a browser."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: Iterable[str],
+        body_bytes: Callable[[str, str], int],
+        page: Callable[[Problem], ASGIApp] | None = None,
+    ) -> None:
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
+        self._has_all_addresses = not self._hosts.isdisjoint(ALL_ADDRESSES)
         self._body_bytes = body_bytes
+        self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -95,7 +107,9 @@ class Guard:
         limit = self._body_bytes(scope["method"], scope["path"])
         problem = self._refusal(scope["method"], headers) or _too_long(headers, limit)
         if problem is not None:
-            await problem.response()(scope, receive, send)
+            is_browser = "text/html" in headers.get("accept", "")
+            answer = self._page(problem) if is_browser and self._page is not None else problem.response()
+            await answer(scope, receive, send)
             return
         await self._app(scope, _LimitedReceive(receive, limit), send)
 
@@ -110,12 +124,20 @@ class Guard:
                 kind="bad_host",
             )
         origin = headers.get("origin")
-        if method not in _SAFE_METHODS and origin is not None and not self._knows(host_of(origin)):
+        if (
+            method not in _SAFE_METHODS
+            and origin is not None
+            and not self._may_post(host_of(origin), host_of(named[0]))
+        ):
             return Problem(403, f"A page of {origin[:100]} may not do this.", "Call from a program, or from this host.")
         return None
 
     def _knows(self, host: str) -> bool:
-        return is_loopback(host) or host in self._hosts
+        return is_loopback(host) or host in self._hosts or (self._has_all_addresses and is_address(host))
+
+    def _may_post(self, origin: str, host: str) -> bool:
+        """A page of this machine, or of the very host that is asked: another machine's address is no host of ours."""
+        return origin == host or is_loopback(origin) or origin in self._hosts
 
 
 def _too_long(headers: Headers, limit: int) -> Problem | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dashboard_browser import PATIENCE, live, playwright
 from dashboard_world import World
 
 from penstock.jobs.model.job import JobError, JobFile
@@ -16,19 +16,7 @@ from penstock.jobs.model.state import State
 from penstock.jobs.schedules import Schedules
 from penstock.web.dashboard.app import running_dashboard
 
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine: apt install chromium")
-PATIENCE = 60_000
 EVIL = "<script>window.hacked=1</script><img src=x onerror='window.hacked=1'><svg onload='window.hacked=1'>"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield found
-        found.close()
 
 
 @pytest.fixture
@@ -44,25 +32,8 @@ def url(world: World) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    """A page that remembers what went wrong in it."""
-    context = browser.new_context()
-    context.set_default_timeout(PATIENCE)
-    found = context.new_page()
-    found.errors = []
-    found.on("pageerror", lambda error: found.errors.append(str(error)))
-    found.on("console", lambda message: found.errors.append(message.text) if message.type == "error" else None)
-    yield found
-    context.close()
-
-
 def line_numbers(page: Any) -> list[int]:
     return [int(text) for text in page.locator("#log .no").all_text_contents()]
-
-
-def live(page: Any) -> None:
-    playwright.expect(page.locator("#pulse")).to_have_attribute("data-state", "on", timeout=PATIENCE)
 
 
 def test_a_job_is_watched_live_to_its_end(world: World, url: str, page: Any) -> None:

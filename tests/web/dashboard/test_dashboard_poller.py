@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import httpx
 import pytest
 from dashboard_world import World
+from hypothesis import given
+from hypothesis.strategies import lists, sampled_from
 
 from penstock.errors import ConnectionFailed
 from penstock.web.dashboard.app import running_dashboard
-from penstock.web.dashboard.poller import Message, Poller, fragment, pause_after, running_poller
+from penstock.web.dashboard.poller import Message, Poller, fragment, patch, pause_after, running_poller
 
 PATIENCE_SECONDS = 30.0
 
@@ -121,12 +125,42 @@ def test_a_fragment_is_sent_when_it_has_changed_and_to_those_who_come_later() ->
             await reader.until(lambda: len(book.polled) > 5)
             assert [json.loads(data)["html"] for data in reader.events("fragment")] == ["one"]
             book.text = "two"
-            await reader.until(lambda: len(reader.events("fragment")) == 2)
+            await reader.until(lambda: len(reader.events("fragment")) == 2)  # shorter than a patch
             late = Reader(poller.follow("book", "a", None))
             await late.until(lambda: bool(late.seen))
             assert json.loads(late.events("fragment")[0])["html"] == "two"
             await reader.close()
             await late.close()
+
+    run(body)
+
+
+@given(lists(sampled_from(["<tr>a</tr>" * 9, "b", "c", ""])), lists(sampled_from(["<tr>a</tr>" * 9, "b", "c", ""])))
+def test_a_patch_turns_the_last_fragment_into_the_next(old: list[str], new: list[str]) -> None:
+    before, after = fragment("page", "\n".join(old)), fragment("page", "\n".join(new))
+    message = patch(before, after)
+    data = json.loads(message.data)
+    if message.event == "patch":
+        lines = before.html.split("\n")
+        for first, removed, put in reversed(data["edits"]):
+            lines[first : first + removed] = put
+        assert "\n".join(lines) == after.html
+        assert len(message.data) < len(after.data)
+    else:
+        assert data["html"] == after.html
+
+
+def test_a_row_that_changes_is_all_that_is_sent() -> None:
+    async def body() -> None:
+        book = Book()
+        book.text = "\n".join(f"<tr>{number}</tr>" for number in range(500))
+        async with polling(book) as poller:
+            reader = Reader(poller.follow("book", "a", None))
+            await reader.until(lambda: bool(reader.events("fragment")))
+            book.text = book.text.replace("<tr>250</tr>", "<tr>changed</tr>")
+            await reader.until(lambda: bool(reader.events("patch")))
+            assert json.loads(reader.events("patch")[0])["edits"] == [[250, 1, ["<tr>changed</tr>"]]]
+            await reader.close()
 
     run(body)
 
@@ -358,5 +392,28 @@ def test_two_hundred_open_pages_cost_one_poll_of_the_database(world: World) -> N
     async def body() -> None:
         single, many = await calls_a_poll(1), await calls_a_poll(200)
         assert many <= single * 1.5
+
+    run(body)
+
+
+@pytest.mark.parametrize("path", ["/", "/jobs", "/workers", "/schedules"])
+def test_an_open_page_costs_less_than_a_kilobyte_a_poll_while_nothing_changes(world: World, path: str) -> None:
+    for number in range(60):
+        world.made(args={"number": number})
+        world.failed(tenant=f"tenant {number}")
+    live = re.findall(r'data-live="/live/([^"]+)"', world.page(path))[0].replace("&amp;", "&")
+    feed, _, query = live.partition("?")
+    key = parse_qs(query, keep_blank_values=True).get("key", [""])[0]
+
+    async def body() -> None:
+        poller = Poller(world.app.state.poller.feeds, pause_seconds=0.01)
+        async with running_poller(poller):
+            reader = Reader(poller.follow(feed, key, None))
+            await reader.until(lambda: bool(reader.events("fragment")) and poller.polls >= 4)
+            before, polls = len(reader.seen), poller.polls
+            await reader.until(lambda: poller.polls >= polls + 10)
+            sent = sum(len(data) for _, _, data in reader.seen[before:])
+            assert sent < 1_024 * (poller.polls - polls)
+            await reader.close()
 
     run(body)

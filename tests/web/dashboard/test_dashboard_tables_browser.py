@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from dashboard_browser import PATIENCE, playwright
 from dashboard_tables_world import TableWorld
 
 from penstock.web.dashboard.app import running_dashboard
 
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine: apt install chromium")
-PATIENCE = 60_000
 EVIL = "<script>window.hacked=1</script><img src=x onerror='window.hacked=1'><svg onload='window.hacked=1'>"
 
 
@@ -32,15 +28,12 @@ def url(world: TableWorld) -> Iterator[str]:
 
 
 @pytest.fixture
-def windows() -> Iterator[Any]:
+def windows(browser: Any) -> Iterator[Any]:
     """Opens windows of one browser."""
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        context = browser.new_context()
-        context.set_default_timeout(PATIENCE)
-        yield context.new_page
-        context.close()
-        browser.close()
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE)
+    yield context.new_page
+    context.close()
 
 
 def test_an_item_edited_in_two_windows_is_saved_once_and_the_second_is_told_what_changed(

@@ -105,7 +105,7 @@ def test_bound_to_every_address_it_makes_a_token(tmp_path: Path) -> None:
     with up(tmp_path, "--db", "a.db", "--host", "0.0.0.0", "--read-only") as (ready, _):
         base, _, token = ready["url"].partition("/login?token=")
         assert len(token) > 16
-        assert httpx.get(f"{base}/jobs", timeout=PATIENCE_SECONDS).headers["location"] == "/login"
+        assert httpx.get(f"{base}/jobs", timeout=PATIENCE_SECONDS).headers["location"] == "/login?next=%2Fjobs"
         with httpx.Client(follow_redirects=True, timeout=PATIENCE_SECONDS) as client:
             assert "No jobs yet" in client.get(ready["url"]).text
 
@@ -144,3 +144,11 @@ def test_every_option_is_in_the_docs_and_so_is_every_picture() -> None:
         assert any(f"`{name}" in page for name in option.opts), option.opts
     for picture in re.findall(r"\]\((images/[^)]+)\)", page):
         assert (DOCS / picture).stat().st_size < 100_000
+
+
+def test_on_all_addresses_the_ones_that_work_are_printed(tmp_path: Path) -> None:
+    with up(tmp_path, "--host", "0.0.0.0", "--token", "sesame") as (ready, _):
+        assert len(ready["urls"]) >= 2 and not any("0.0.0.0" in url for url in ready["urls"])
+        assert ready["urls"][0].startswith("http://127.0.0.1:")
+        for url in ready["urls"][:2]:
+            assert httpx.get(url, follow_redirects=True).status_code == 200

@@ -1,6 +1,7 @@
 """A job as values.
 
 state.py        the one table of states and transitions
+derived_state.py  the states that people think in, derived from those and the clock
 job.py          a job and its records; what is to be enqueued, and its rules
 transitions.py  what may happen to a job, as pure functions
 rate.py         how often jobs with one key may start

@@ -13,6 +13,7 @@ rates.py               slots of rate keys, without which their jobs do not start
 side_items.py          queues, unique keys, concurrency limits, which stand beside the jobs
 retention.py           when jobs expire
 patience.py            calls that wait for a database that is away
+conditions.py          what derives the states that people think in
 depths.py              how many jobs wait
 turns.py               which of the ready jobs is next: tenants take turns
 """

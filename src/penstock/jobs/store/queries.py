@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -43,12 +43,15 @@ class JobFilter:
     since: float | None = None
     until: float | None = None
     tag: str | None = None
+    accepts: Callable[[Job], bool] | None = None
+    """What else a job must be, such as in a derived state."""
 
     def matches(self, job: Job) -> bool:
         return (
             (self.state is None or job.state is self.state)
             and (self.task is None or job.task == self.task)
             and (self.tag is None or self.tag in job.tags)
+            and (self.accepts is None or self.accepts(job))
         )
 
 

@@ -235,12 +235,13 @@ class JobStore:
         until: float | None = None,
         limit: int = 50,
         token: str | None = None,
+        accepts: Callable[[Job], bool] | None = None,
     ) -> JobPage:
-        """Jobs, newest first; those of all tenants where none is named."""
+        """Jobs, newest first; those of all tenants where none is named, and of those what is accepted."""
         if limit < 1:
             raise ValueError(f"limit is at least 1, not {limit}")
         tenants = tuple(self.side_items.tenants()) if tenant is None else (tenant,)
-        wanted = JobFilter(state, task, tenants, since, until, tag)
+        wanted = JobFilter(state, task, tenants, since, until, tag, accepts)
         return self._reader.find(wanted, self.clock.now(), limit, token)
 
     # ── claiming ─────────────────────────────────────────────────────────────────────────────────

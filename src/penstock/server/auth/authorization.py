@@ -157,7 +157,7 @@ class Origins:
         if EVERY in self._allowed:
             return True
         name = _host(f"//{host.decode('latin-1').lower()}")
-        return bool(name) and ("." not in name or _is_address(name) or any(_host(one) == name for one in self._allowed))
+        return bool(name) and ("." not in name or is_address(name) or any(_host(one) == name for one in self._allowed))
 
 
 def _host(url: str) -> str:
@@ -177,7 +177,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _is_address(host: str) -> bool:
+def is_address(host: str) -> bool:
     try:
         ip_address(host)
     except ValueError:

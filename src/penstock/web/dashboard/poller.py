@@ -2,7 +2,8 @@
 
 1. Each second it polls each feed that a page follows once, with all the keys that are followed: the cost does not
    depend on how many pages are open. A feed that nobody follows costs nothing.
-2. A fragment is sent when it differs from the last one sent.
+2. A page gets each fragment whole once. After that it gets only the lines that have changed (`patch`), and nothing if
+   none has. The script changes what differs in the page: other elements stay as they are, under a pressed pointer too.
 3. A message with a number (a line of a log) is sent to each subscriber once, in order and without a gap: from the one
    after its Last-Event-ID, whenever and however often it connects.
 4. A subscriber that does not read is disconnected, and comes back with its Last-Event-ID.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import difflib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -39,6 +41,8 @@ class Message:
     data: str
     slot: str = ""
     number: int | None = None
+    html: str = ""
+    """Of a fragment: what the data has as JSON."""
 
     def encode(self) -> bytes:
         head = f"event: {self.event}\n" + ("" if self.number is None else f"id: {self.number}\n")
@@ -48,7 +52,33 @@ class Message:
 
 
 def fragment(slot: str, html: str) -> Message:
-    return Message("fragment", orjson.dumps({"slot": slot, "html": html}).decode(), slot)
+    return Message("fragment", orjson.dumps({"slot": slot, "html": html}).decode(), slot, html=html)
+
+
+def patch(before: Message, after: Message) -> Message:
+    """What turns one fragment into the other: `[first line, lines removed, lines put there]`; all of it if shorter."""
+    old, new = before.html.split("\n"), after.html.split("\n")
+    shorter = min(len(old), len(new))
+    start = next((place for place, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), shorter)
+    rest = shorter - start
+    ends = zip(reversed(old), reversed(new), strict=False)
+    end = next((place for place, (one, other) in enumerate(ends) if one != other or place >= rest), rest)
+    middle, changed = old[start : len(old) - end], new[start : len(new) - end]
+    if max(len(middle), len(changed)) > _MOST_COMPARED_LINES:
+        edits = [[start, len(middle), changed]]
+    else:
+        matcher = difflib.SequenceMatcher(None, middle, changed, autojunk=False)
+        edits = [
+            [start + first, last - first, changed[low:high]]
+            for kind, first, last, low, high in matcher.get_opcodes()
+            if kind != "equal"
+        ]
+    data = orjson.dumps({"slot": after.slot, "edits": edits}).decode()
+    return after if len(data) >= len(after.data) else Message("patch", data, after.slot)
+
+
+_MOST_COMPARED_LINES: Final = 1_000
+"""Comparing takes time that grows with the square of the lines that differ."""
 
 
 class Feed(Protocol):
@@ -129,9 +159,11 @@ class _Topic:
     def send(self, messages: Sequence[Message]) -> None:
         for message in messages:
             if message.slot:
-                if self.slots.get(message.slot) == message:
+                last = self.slots.get(message.slot)
+                if last == message:
                     continue
                 self.slots[message.slot] = message
+                message = message if last is None else patch(last, message)
             for subscription in list(self.subscriptions):
                 subscription.put(message)
 
@@ -174,10 +206,11 @@ class Poller:
         subscription = Subscription(after)
         topic = self._topics.setdefault((feed, key), _Topic())
         topic.subscriptions.add(subscription)  # before the missed lines are read, so that none is lost in between
+        fragments = list(topic.slots.values())  # at the same moment: patches of these are in the queue from now on
         self._followed.set()
         try:
             yield b"retry: 1000\n\n"
-            for message in list(topic.slots.values()):
+            for message in fragments:
                 yield message.encode()
             if self._trouble is not None:
                 yield Message("trouble", self._trouble).encode()

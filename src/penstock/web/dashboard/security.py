@@ -5,6 +5,10 @@
 3. In read-only mode every POST is refused, except signing in.
 4. If the dashboard is bound to more than this machine, every request needs the token: as a cookie from /login, or as a
    bearer token. Only /healthz, which says no more than whether the database answers, needs none.
+5. Cookies and form tokens are signed with a key made of the token: pages that are open stay signed in when the
+   dashboard is started again with the same token. Without one the key is new with each start.
+6. Cookies are sent with links from elsewhere (SameSite=Lax), so that a link in a chat leads to its page. They do not
+   come with another site's POST, which would lack the form token too (2).
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import hashlib
 import hmac
 import secrets
 from typing import Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -39,6 +43,7 @@ SESSION: Final = "penstock_session"
 PASS: Final = "penstock_pass"  # noqa: S105 - the name of a cookie
 FORM_FIELD: Final = "csrf"
 LOGIN: Final = "/login"
+LOGOUT: Final = "/logout"
 HEALTH: Final = "/healthz"
 METRICS: Final = "/metrics"
 _STATIC: Final = "/static/"
@@ -57,12 +62,14 @@ class AccessMiddleware:
 
 
 class AccessControl:
-    """The secrets of one process, new with each start, and the checks against them."""
+    """The secrets of a dashboard, and the checks against them."""
 
     def __init__(self, *, token: str | None = None, read_only: bool = False) -> None:
         self.read_only = read_only
         self._token = token
-        self._secret = secrets.token_bytes(32)
+        self._secret = (
+            secrets.token_bytes(32) if token is None else hashlib.sha256(f"penstock {token}".encode()).digest()
+        )
 
     @property
     def wants_token(self) -> bool:
@@ -71,7 +78,7 @@ class AccessControl:
     def refusal(self, scope: Scope) -> Response | None:
         """The response to a refused request; None if it is allowed."""
         path: str = scope["path"]
-        if self.read_only and scope["method"] == "POST" and path != LOGIN:
+        if self.read_only and scope["method"] == "POST" and path not in (LOGIN, LOGOUT):
             return Problem(
                 403, "This dashboard is read-only.", "Start `penstock up` without --read-only to change things."
             ).response()
@@ -80,7 +87,8 @@ class AccessControl:
         if path == METRICS:
             return unauthorized().response()
         if scope["method"] in ("GET", "HEAD") and not path.startswith("/live/"):
-            return RedirectResponse(LOGIN, 303)
+            wanted = path + (f"?{scope['query_string'].decode('latin-1')}" if scope.get("query_string") else "")
+            return RedirectResponse(LOGIN if wanted == "/" else f"{LOGIN}?{urlencode({'next': wanted})}", 303)
         return Problem(403, "This dashboard needs its token.", "Sign in at /login.").response()
 
     def is_signed_in(self, scope: Scope) -> bool:
@@ -89,14 +97,28 @@ class AccessControl:
             return True
         request = Request(scope)
         bearer = Headers(scope=scope).get("authorization", "").removeprefix("Bearer ")
-        return self.is_token(bearer) or _same(request.cookies.get(PASS, ""), self._sign("pass"))
+        return self.is_token(bearer) or self._pass_name(request) is not None
 
     def is_token(self, text: str) -> bool:
         return self._token is not None and _same(text, self._token)
 
-    def sign_in(self, response: Response) -> None:
-        """Sets a cookie that proves the token: the browser does not store the token itself."""
-        response.set_cookie(PASS, self._sign("pass"), httponly=True, samesite="strict", path="/")
+    def sign_in(self, response: Response, name: str = "") -> None:
+        """Sets a cookie that proves the token, with the visitor's name: the browser does not store the token itself."""
+        named = quote(name.strip()[:_LONGEST_NAME], safe="")
+        value = f"{named}.{self._sign(f'pass {named}')}"
+        response.set_cookie(PASS, value, httponly=True, samesite="lax", path="/")
+
+    def sign_out(self, response: Response) -> None:
+        response.delete_cookie(PASS, httponly=True, samesite="lax", path="/")
+
+    def visitor(self, request: Request) -> str:
+        """The name that was given at sign-in; `local` where none is asked for."""
+        return (self._pass_name(request) or "unnamed") if self.wants_token else "local"
+
+    def _pass_name(self, request: Request) -> str | None:
+        """The name in the visitor's pass; None without a valid one."""
+        named, _, signature = request.cookies.get(PASS, "").rpartition(".")
+        return unquote(named) if signature and _same(signature, self._sign(f"pass {named}")) else None
 
     # ── forms ────────────────────────────────────────────────────────────────────────────────────
 
@@ -108,7 +130,7 @@ class AccessControl:
         return self._sign(f"form {session}")
 
     def remember(self, response: Response, session: str) -> None:
-        response.set_cookie(SESSION, session, httponly=True, samesite="strict", path="/")
+        response.set_cookie(SESSION, session, httponly=True, samesite="lax", path="/")
 
     async def read_form(self, request: Request) -> dict[str, list[str]]:
         """The fields of a posted form. Raises Problem if its token is not this session's (2)."""
@@ -135,6 +157,7 @@ class AccessControl:
 
 
 _MOST_FIELDS: Final = 5_000
+_LONGEST_NAME: Final = 60
 
 
 def _same(given: str, wanted: str) -> bool:

@@ -26,8 +26,9 @@ from penstock.client.wrappers.metering import Usage
 from penstock.clock import Clock, SystemClock, utc_text
 from penstock.jobs.explain import span
 from penstock.web.dashboard.job_counts import OverviewCache
-from penstock.web.dashboard.security import AccessControl
+from penstock.web.dashboard.security import HEADERS, AccessControl
 from penstock.web.dashboard.source import Source
+from penstock.web.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ NAVIGATION: Final = (
 )
 
 
-_HIDDEN: Final = {"place": "", "version": ""}
+_HIDDEN: Final = {"place": "", "version": "", "visitor": "", "navigation": ()}
 """What the login page does not show."""
 
 
@@ -61,10 +62,12 @@ class Site:
         self.access = access
         self.clock = clock or SystemClock()
         self.overview = OverviewCache(source)
-        self._environment = make_environment(self.clock.now)
-        self._environment.globals.update(
-            navigation=NAVIGATION, version=__version__, place=source.place, read_only=access.read_only
-        )
+        self._environment = make_environment(lambda at: ago(at, self.clock.now()))
+        self._live_environment = make_environment(ago)
+        for environment in (self._environment, self._live_environment):
+            environment.globals.update(
+                navigation=NAVIGATION, version=__version__, place=source.place, read_only=access.read_only
+            )
 
     def page(self, request: Request, template: str, status: int = 200, **context: Any) -> Response:
         """A whole page, with the token that its forms need.
@@ -77,15 +80,31 @@ class Site:
             path=request.url.path,
             csrf=self.access.form_token(session),
             **{"live": None, "refresh_seconds": None, **context},
-            **({} if self.access.is_signed_in(request.scope) else _HIDDEN),
+            **({"visitor": self._visitor(request)} if self.access.is_signed_in(request.scope) else _HIDDEN),
         )
         response = HTMLResponse(html, status)
         self.access.remember(response, session)
         return response
 
+    def refusal(self, problem: Problem) -> Response:
+        """A page for a request that was refused before anything was read."""
+        facts = {"message": problem.message, "next_step": problem.next_step}
+        nothing = {"path": "", "csrf": "", "live": None, "refresh_seconds": None}
+        return HTMLResponse(self.fragment("problem.html", **facts, **nothing, **_HIDDEN), problem.status, HEADERS)
+
+    def _visitor(self, request: Request) -> str:
+        return self.access.visitor(request) if self.access.wants_token else ""
+
     def fragment(self, template: str, **context: Any) -> str:
-        """A part of a page: the page contains it, and the poller sends it to open pages."""
+        """A part of a page."""
         return self._environment.get_template(template).render(**context)
+
+    def live_fragment(self, template: str, **context: Any) -> str:
+        """The same part as the poller sends it to open pages: it changes only if the data does.
+
+        Times in it are absolute; the script writes how long ago they were.
+        """
+        return self._live_environment.get_template(template).render(**context)
 
     @property
     def spent(self) -> Usage:
@@ -99,7 +118,7 @@ MINUTE: Final = 60
 _SHOWN_CHARACTERS: Final = 20_000
 
 
-def make_environment(now: Callable[[], float]) -> Environment:
+def make_environment(show_time: Callable[[float | None], Markup]) -> Environment:
     """Autoescape is on for every template, whatever its name."""
     environment = Environment(
         loader=PackageLoader("penstock.web.dashboard"),
@@ -109,7 +128,7 @@ def make_environment(now: Callable[[], float]) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        ago=lambda at: ago(at, now()),
+        ago=show_time,
         span=span,
         count=count,
         size=size,
@@ -130,11 +149,13 @@ def asset(name: str) -> str:
     return f"/static/{name}?v={hashlib.sha256(content).hexdigest()[:12]}"
 
 
-def ago(at: float | None, now: float) -> Markup:
-    """A time relative to now, too coarse to change each second; the script refines it."""
+def ago(at: float | None, now: float | None = None) -> Markup:
+    """A time relative to now, too coarse to change each second; the script refines it. Without `now`, the time."""
     if at is None:
         return Markup("<span class=none>–</span>")
-    return Markup('<time datetime="{0}" title="{0}" data-ago>{1}</time>').format(utc_text(at), coarse(now - at))
+    text = utc_text(at)
+    shown = text if now is None else coarse(now - at)
+    return Markup('<time datetime="{0}" title="{0}" data-ago>{1}</time>').format(text, shown)
 
 
 def coarse(seconds: float) -> str:

@@ -133,7 +133,7 @@ class _JobFeed:
         entries = store.entries(job.id, after=after) if job.entries > after else []
         lines = [self._line(entry) for entry in entries]
         history = self._history(store, job, entries, seen, now)
-        drawn = self._site.fragment("job_live.html", **_context(self._site, store, history))
+        drawn = self._site.live_fragment("job_live.html", **_context(self._site, store, history))
         seen.version, seen.drawn_at = history.job.version, now
         seen.line = max([after, *(entry.number for entry in entries)])
         return [*lines, fragment("job", drawn)]
@@ -154,7 +154,7 @@ class _JobFeed:
         return [self._line(entry) for entry in self._site.source.store().entries(key, after=after)]
 
     def _line(self, entry: Entry) -> Message:
-        return Message("line", self._site.fragment("log_line.html", entry=entry), number=entry.number)
+        return Message("line", self._site.live_fragment("log_line.html", entry=entry), number=entry.number)
 
 
 # ── the page ─────────────────────────────────────────────────────────────────────────────────────

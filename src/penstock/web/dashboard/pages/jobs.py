@@ -174,7 +174,7 @@ def routes(site: Site) -> list[Route]:
 def feeds(site: Site) -> dict[str, Feed]:
     def draw(key: str) -> str:
         text, _, token = key.partition("\n")
-        return site.fragment("jobs_live.html", **_context(site, text, token or None))
+        return site.live_fragment("jobs_live.html", **_context(site, text, token or None))
 
     return {"jobs": KeyedFeed("jobs", draw)}
 

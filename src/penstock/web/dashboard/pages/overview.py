@@ -24,7 +24,7 @@ def routes(site: Site) -> list[Route]:
 
 def feeds(site: Site) -> dict[str, Feed]:
     def draw() -> str:
-        return site.fragment("overview_live.html", **_context(site, site.overview.refresh()))
+        return site.live_fragment("overview_live.html", **_context(site, site.overview.refresh()))
 
     return {"overview": PageFeed("overview", draw)}
 

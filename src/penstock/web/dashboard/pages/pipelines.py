@@ -369,7 +369,7 @@ def topics_of(named: Any) -> list[tuple[str, str]]:
 def feeds(site: Site) -> dict[str, Feed]:
     def draw(key: str) -> str | None:
         try:
-            return site.fragment("pipeline_live.html", **_context(read_run(site.source.store(), key)))
+            return site.live_fragment("pipeline_live.html", **_context(read_run(site.source.store(), key)))
         except (JobNotFound, ValueError):
             return None
 

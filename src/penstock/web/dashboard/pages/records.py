@@ -122,7 +122,7 @@ def _runs(site: Site) -> dict[str, Any]:
 
 
 def feeds(site: Site) -> dict[str, Feed]:
-    return {"records": PageFeed("records", lambda: site.fragment("records_live.html", **_runs(site)))}
+    return {"records": PageFeed("records", lambda: site.live_fragment("records_live.html", **_runs(site)))}
 
 
 # ── failures ─────────────────────────────────────────────────────────────────────────────────────

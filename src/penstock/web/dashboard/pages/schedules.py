@@ -56,7 +56,9 @@ def routes(site: Site) -> list[Route]:
 
 
 def feeds(site: Site) -> dict[str, Feed]:
-    return {"schedules": PageFeed("schedules", lambda: site.fragment("schedules_live.html", **_context(site, None)))}
+    return {
+        "schedules": PageFeed("schedules", lambda: site.live_fragment("schedules_live.html", **_context(site, None)))
+    }
 
 
 def _context(site: Site, token: str | None) -> dict[str, Any]:

@@ -428,6 +428,6 @@ def feeds(site: Site) -> dict[str, Feed]:
             if error.retryable:
                 raise
             view = None  # the table was deleted, or the key is no name of a table
-        return site.fragment("table_live.html", view=view)
+        return site.live_fragment("table_live.html", view=view)
 
     return {"table": KeyedFeed("table", draw)}

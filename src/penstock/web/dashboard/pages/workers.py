@@ -25,7 +25,7 @@ def routes(site: Site) -> list[Route]:
 
 
 def feeds(site: Site) -> dict[str, Feed]:
-    return {"workers": PageFeed("workers", lambda: site.fragment("workers_live.html", **_context(site)))}
+    return {"workers": PageFeed("workers", lambda: site.live_fragment("workers_live.html", **_context(site)))}
 
 
 def _context(site: Site) -> dict[str, Any]:

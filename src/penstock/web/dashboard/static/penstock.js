@@ -25,29 +25,62 @@
     template.innerHTML = html;
     return template.content;
   };
-  // What somebody has ticked, opened, focused or scrolled to stays so.
-  const kept = (slot) => {
-    const ticked = [...slot.querySelectorAll("input:checked")].map((one) => one.value);
-    const opened = [...slot.querySelectorAll("details[open][id]")].map((one) => one.id);
-    const focused = slot.contains(document.activeElement) ? document.activeElement : null;
-    const scrolled = [...slot.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
-    return () => {
-      for (const box of slot.querySelectorAll("input[type=checkbox]")) box.checked = ticked.includes(box.value);
-      for (const id of opened) byId(id)?.setAttribute("open", "");
-      slot.querySelectorAll(".scroll").forEach((one, place) => { one.scrollLeft = scrolled[place] || 0; });
-      if (!focused) return;
-      const same = focused.value
-        ? `[value="${CSS.escape(focused.value)}"]`
-        : focused.getAttribute("href") && `[href="${CSS.escape(focused.getAttribute("href"))}"]`;
-      if (same) slot.querySelector(same)?.focus({ preventScroll: true });
-    };
+  // Changes what differs and leaves the rest: what somebody presses, ticks, opens, selects or focuses stays in place.
+  const keyOf = (node) => node.nodeType === 1 ? node.id || node.dataset.key || "" : "";
+  const isSame = (one, other) => one.nodeType === other.nodeType && one.nodeName === other.nodeName;
+  const morph = (old, wanted) => {
+    if (old.nodeType !== 1) { if (old.data !== wanted.data) old.data = wanted.data; return; }
+    if (old.matches("time[data-ago]") && old.dateTime === wanted.dateTime) return;
+    for (const { name } of [...old.attributes]) {
+      if (!wanted.hasAttribute(name) && !(name === "open" && old.matches("details"))) old.removeAttribute(name);
+    }
+    for (const { name, value } of wanted.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+    morphChildren(old, wanted);
   };
-  const show = (slot, html) => {
-    const restore = kept(slot);
-    slot.replaceChildren(parsed(html));
-    restore();
+  const morphChildren = (old, wanted) => {
+    const nodes = [...wanted.childNodes];
+    const names = new Set(nodes.map(keyOf));
+    const known = new Map([...old.childNodes].filter(keyOf).map((node) => [keyOf(node), node]));
+    let here = old.firstChild;
+    const dropGone = () => {
+      while (here && keyOf(here) && !names.has(keyOf(here))) { const gone = here; here = here.nextSibling; gone.remove(); }
+    };
+    for (const node of nodes) {
+      dropGone();
+      const name = keyOf(node);
+      const match = name ? known.get(name) : here && !keyOf(here) ? here : null;
+      if (!match || !isSame(match, node)) { old.insertBefore(node, here); continue; }
+      while (name && here && !keyOf(here)) { const gone = here; here = here.nextSibling; gone.remove(); dropGone(); }
+      if (match === here) here = here.nextSibling; else old.insertBefore(match, here);
+      morph(match, node);
+    }
+    while (here) { const gone = here; here = here.nextSibling; gone.remove(); }
+  };
+
+  // While a button of the pointer is down nothing moves: the press and the release meet the same element.
+  const texts = new Map(), waiting = new Set();
+  let isPressed = false, presses = 0;
+  const show = (slot) => {
+    const place = byId(slot);
+    if (isPressed) { waiting.add(slot); return; }
+    if (!place) return;
+    const wanted = document.createElement("template");
+    wanted.innerHTML = texts.get(slot).join("\n");
+    morphChildren(place, wanted.content);
     tick();
   };
+  const release = () => {
+    const press = presses;
+    setTimeout(() => {  // after the click that belongs to it, and not while the next press lasts
+      if (press !== presses) return;
+      isPressed = false;
+      for (const slot of waiting) { waiting.delete(slot); show(slot); }
+    });
+  };
+  addEventListener("pointerdown", () => { presses++; isPressed = true; }, true);
+  addEventListener("pointerup", release, true);
+  addEventListener("pointercancel", release, true);
+  addEventListener("blur", release);  // of the window: the pointer may be released elsewhere
 
   // ── logs ───────────────────────────────────────────────────────────────────
   const append = (log, number, html) => {
@@ -84,8 +117,13 @@
     };
     stream.addEventListener("fragment", (event) => {
       const { slot, html } = JSON.parse(event.data);
-      const place = byId(slot);
-      if (place) show(place, html);
+      texts.set(slot, html.split("\n"));
+      show(slot);
+    });
+    stream.addEventListener("patch", (event) => {
+      const { slot, edits } = JSON.parse(event.data);
+      for (const [first, removed, lines] of edits.reverse()) texts.get(slot).splice(first, removed, ...lines);
+      show(slot);
     });
     stream.addEventListener("line", (event) => { if (log) append(log, Number(event.lastEventId), event.data); });
     stream.addEventListener("trouble", (event) => {
@@ -98,12 +136,14 @@
 
   // ── filters ────────────────────────────────────────────────────────────────
   const filter = (box) => {
-    let waiting;
+    let later;
     box.addEventListener("input", () => {
-      clearTimeout(waiting);
-      waiting = setTimeout(() => {
+      clearTimeout(later);
+      later = setTimeout(() => {
         sessionStorage.setItem("penstock-typing", String(box.selectionStart));
-        box.form.requestSubmit();
+        const url = new URL(box.form.action);
+        url.search = new URLSearchParams(new FormData(box.form));
+        location.replace(url);  // a search that is still being typed is no page to go back to
       }, 600);
     });
     const caret = sessionStorage.getItem("penstock-typing");
