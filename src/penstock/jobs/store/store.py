@@ -126,7 +126,8 @@ class JobStore:
         """Of leases, by this store."""
         self.outage = Outage(_LOG)
         """Of the database; all who use the store share it."""
-        db = PatientDatabase(db)
+        self.patient_db = db = PatientDatabase(db)
+        """The same database, for calls that wait while it is away where their caller does (patience.py)."""
         self._reader = JobReader(db, self.layout)
         self._writer = JobWriter(db, self.layout)
         claims = self.layout.claim_index, self.layout.shards
