@@ -255,11 +255,17 @@ class JobStore:
         shard: int | None = None,
         wake: bool = True,
         tasks: Sequence[str] = (),
+        further: dict[int, str] | None = None,
     ) -> Claimable:
-        """`tasks`: those of whose pools jobs are wanted too. `shard`: the one to read first."""
+        """`tasks`: those of whose pools jobs are wanted too. `shard`: the one to read first.
+
+        `further`: where the last look for urgent ones among many that have become due ended, by shard; it is changed.
+        """
         self.look_after(queue)
         now = end_of_millisecond(self.clock.now())
-        return self._reader.claimable(queue, limit, now, evenly=evenly, shard=shard, wake=wake, tasks=tasks)
+        return self._reader.claimable(
+            queue, limit, now, evenly=evenly, shard=shard, wake=wake, tasks=tasks, further=further
+        )
 
     def count_ahead(self, job: Job) -> Ahead:
         """The jobs that come before one that is queued."""
