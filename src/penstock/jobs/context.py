@@ -34,7 +34,7 @@ from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import copy_with
 from penstock.jobs.model.typed_values import Converter, converter_of, returned_type
 from penstock.jobs.model.workflow import Child, JobSuspended, SuspensionCaught, check_passed
-from penstock.jobs.store.patience import Wait, is_outage, patient
+from penstock.jobs.store.patience import Wait, be_patient, is_outage, patient
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.store.workflows import MADE_TOGETHER
 from penstock.jobs.tracing import step_span
@@ -149,6 +149,10 @@ class Attempt:
     def patience(self) -> patient:
         """Within it, whatever this thread asks of a job store waits too: a task enqueues other jobs (4)."""
         return patient(self._wait)
+
+    def be_patient(self) -> None:
+        """The same for the coroutine that calls it, and for the threads that it awaits."""
+        be_patient(self._wait)
 
     def _wait(self, error: PenstockError, failures: int, since: float) -> None:
         """Between two tries. The worker's wish to stop ends them."""

@@ -35,7 +35,6 @@ from penstock.jobs.layouts.layout import Item, ReadCall
 from penstock.jobs.model.job import Job, NewJob, checked_name, checked_task_name
 from penstock.jobs.model.json_text import from_json, to_json
 from penstock.jobs.model.secret_fields import mask_arguments
-from penstock.jobs.store.patience import PatientDatabase
 from penstock.jobs.store.queries import BATCH_KEYS, JobReader
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import Task
@@ -294,7 +293,7 @@ class Schedules:
         if not saved.is_left:  # nobody's code declares it any more
             _refuse_declared(saved, "delete")
         key = self._store.layout.main_key(f"{_PREFIX}{name}")
-        PatientDatabase(self._store.db).execute("DeleteItem", {"TableName": self._store.layout.table, "Key": key})
+        self._store.patient_db.execute("DeleteItem", {"TableName": self._store.layout.table, "Key": key})
 
     # ── finding ──────────────────────────────────────────────────────────────────────────────────
 
@@ -411,7 +410,7 @@ class Schedules:
             **_unchanged(saved),
         }
         try:
-            PatientDatabase(self._store.db).execute("DeleteItem", request)
+            self._store.patient_db.execute("DeleteItem", request)
         except ConditionalCheckFailedException:
             return
 
@@ -423,7 +422,7 @@ class Schedules:
 
     @property
     def _reader(self) -> JobReader:
-        return JobReader(PatientDatabase(self._store.db), self._store.layout)
+        return JobReader(self._store.patient_db, self._store.layout)
 
     def _checked_task(self, task: Task[Any, Any] | str) -> tuple[str, dict[str, Any]]:
         """Its name, and the options that it was given."""

@@ -13,6 +13,7 @@ from penstock.jobs.layouts.layout import shard_of
 from penstock.jobs.model.job import Job, JobCancelled, JobError
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.model.transitions import KILLED_WORKERS, MOST_CRASHES
+from penstock.jobs.store import queries
 from penstock.jobs.store.store import JobStore, LimitReached
 from penstock.leases import AbandonedLease, LeaseLost, allowance_seconds
 
@@ -52,6 +53,39 @@ def test_what_is_due_by_the_clock_comes_in_the_order_of_its_time(store: JobStore
     by_time = {seconds: made(store, run_at=clock.now() + seconds).id for seconds in times}
     clock.advance(60)
     assert claimable(store, limit=5) == [by_time[seconds] for seconds in range(1, 6)]
+
+
+def test_an_urgent_job_is_found_among_many_that_were_due_before_it(
+    store: JobStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "LONGEST_PAGE", 10)
+    for number in range(60):
+        made(store, priority=1, run_at=clock.now() + 1 + number / 1000)
+    usual, urgent = (made(store, priority=one, run_at=clock.now() + 2) for one in (5, 9))
+    clock.advance(3)
+    places: dict[int, str] = {}
+    seen = [store.claimable("default", 8, evenly=True, further=places).jobs[0].id for _ in range(4)]
+    assert urgent.id in seen
+    assert {usual.id, urgent.id} & {job.id for job in store.claimable("default", 8, evenly=True).jobs} == set()
+    found = store.claimable("default", 100, evenly=True, further={}).jobs
+    assert [job.id for job in found[:2]] == [urgent.id, usual.id]
+    assert len(found) == 62
+
+
+def test_a_look_among_many_that_are_due_goes_on_where_the_last_ended(
+    store: JobStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "LONGEST_PAGE", 5)
+    for number in range(40):
+        made(store, run_at=clock.now() + 1 + number / 1000)
+    clock.advance(3)
+    places: dict[int, str] = {}
+    ends = []
+    for _ in range(5):
+        store.claimable("default", 4, evenly=True, further=places)
+        ends.append(dict(places))
+    assert ends[0] != ends[1], "each look reads the next ones"
+    assert " " in {place for end in ends for place in end.values()}, "and then the first again"
 
 
 def test_a_job_is_claimable_at_its_time_and_not_before(store: JobStore, clock: ManualClock) -> None:

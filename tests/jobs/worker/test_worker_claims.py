@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 from job_worlds import Counting
@@ -35,6 +36,22 @@ def test_an_urgent_job_starts_next_whatever_the_backlog(app: penstock.App) -> No
     work(app, concurrency=1)
     assert begun[:3] == ["low 0", "urgent", "low 1"]
     assert len(begun) == 61
+
+
+def test_a_delayed_urgent_job_does_not_wait_for_all_that_were_due_before_it(app: penstock.App) -> None:
+    begun: list[str] = []
+
+    @app.task()
+    def note(name: str) -> None:
+        begun.append(name)
+
+    due = time.time() + 0.5
+    note.options(priority=1, run_at=datetime.fromtimestamp(due, UTC)).enqueue_many([{"name": "low"}] * 900)
+    note.options(priority=9, run_at=datetime.fromtimestamp(due + 0.1, UTC)).enqueue(name="urgent")
+    time.sleep(max(0.0, due + 0.2 - time.time()))
+    work(app, concurrency=1)
+    assert len(begun) == 901
+    assert begun.index("urgent") <= 2 * 96, "the first poll finds that there are many, and the second looks further"
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])

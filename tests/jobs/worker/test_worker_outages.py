@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import sqlite3
@@ -40,6 +41,7 @@ from penstock.jobs.store.patience import patient
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.worker import Worker
 from penstock.leases import AbandonedLease
+from penstock.retry import Backoff
 
 WRITES = frozenset({"PutItem", "UpdateItem", "TransactWriteItems"})
 
@@ -68,6 +70,9 @@ class Away:
         """Those that fail; None for all."""
         self.failed = threading.Event()
         """Set with each call that fails."""
+        self.fails_every = 0
+        """One in so many calls fails."""
+        self._calls = 0
 
     def go(self, calls: int = 1_000_000, *, only: frozenset[str] | None = None) -> None:
         self.operations = only
@@ -77,6 +82,9 @@ class Away:
         self.left = 0
 
     def execute(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        self._calls += 1
+        if self.fails_every and self._calls % self.fails_every == 0:
+            raise self.error()
         if not self.left or (self.operations is not None and operation not in self.operations):
             return self.inner.execute(operation, request)
         self.left -= 1
@@ -119,6 +127,112 @@ def test_a_job_that_a_task_enqueues_waits_for_the_database_and_is_made_once(app:
     assert (ended.state, ended.attempt, ended.failures) == (State.COMPLETED, 1, 0)
     assert away.left == 0
     assert [one.state for one in app.store.find(task="other").jobs] == [State.COMPLETED]
+
+
+ASKED: dict[str, Callable[[penstock.App, penstock.JobContext, str], object]] = {
+    "enqueue of many": lambda app, ctx, other: app.tasks["other"].enqueue_many([{}] * 3),
+    "a job that depends on another": lambda app, ctx, other: app.tasks["other"].options(depends_on=[other]).enqueue(),
+    "a job that depends on many": lambda app, ctx, other: (
+        app.tasks["other"].options(depends_on=[one.id for one in app.tasks["other"].enqueue_many([{}] * 17)]).enqueue()
+    ),
+    "a unique job": lambda app, ctx, other: app.tasks["other"].options(unique_key="one").enqueue(),
+    "pause": lambda app, ctx, other: (app.jobs.pause("other"), app.jobs.resume("other")),
+    "find": lambda app, ctx, other: list(app.jobs.find(state="queued")),
+    "cancel": lambda app, ctx, other: app.cancel(other),
+    "event": lambda app, ctx, other: app.send_event(ctx.job.id, "hello"),
+}
+
+
+@pytest.mark.parametrize("every", [1, 3, 5])
+@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED.keys())
+def test_whatever_a_task_asks_of_jobs_waits_for_the_database(
+    app: penstock.App,
+    away: Away,
+    monkeypatch: pytest.MonkeyPatch,
+    ask: Callable[[penstock.App, penstock.JobContext, str], object],
+    every: int,
+) -> None:
+    monkeypatch.setattr(context, "CALL_AGAIN", Backoff(0.001, 1.0, 0.001))
+
+    @app.task(queue="elsewhere")
+    def other() -> None: ...
+
+    @app.task()
+    def report(ctx: penstock.JobContext, other: str) -> None:
+        away.fails_every = every + 1
+        try:
+            ask(app, ctx, other)
+        finally:
+            away.fails_every = 0
+
+    job = report.enqueue(other=other.enqueue().id)
+    work(app, concurrency=1)
+    ended = app.get(job.id)
+    assert (ended.state, ended.attempt, ended.error) == (State.COMPLETED, 1, None)
+
+
+def test_many_jobs_that_a_task_enqueues_wait_for_a_file_that_is_locked(tmp_path: Path) -> None:
+    with connect(tmp_path / "jobs.db", settings=Settings(busy_seconds=0.05)) as db:
+        app = penstock.App(db)
+
+        @app.task(queue="elsewhere")
+        def other() -> None: ...
+
+        @app.task()
+        def report() -> list[str]:
+            holder = sqlite3.connect(tmp_path / "jobs.db", check_same_thread=False, isolation_level=None)
+            holder.execute("BEGIN IMMEDIATE")
+            timer = threading.Timer(0.4, lambda: (holder.execute("ROLLBACK"), holder.close()))
+            timer.start()
+            try:
+                return [job.id for job in other.enqueue_many([{}] * 30)]
+            finally:
+                timer.join()
+
+        job = report.enqueue()
+        work(app, concurrency=1)
+        assert app.get(job.id).error is None
+        made = {one.id for one in app.store.find(task="other", limit=100).jobs}
+        assert len(made) == 30 and made == set(app.result(job.id))
+
+
+def test_what_an_async_task_awaits_of_the_app_waits_for_the_database(app: penstock.App, away: Away) -> None:
+    @app.task()
+    async def other() -> None: ...
+
+    @app.task()
+    async def report() -> str:
+        away.go(3)
+        made = await app.aio.enqueue(other)
+        away.go(3)
+        beside = await asyncio.to_thread(other.enqueue)
+        away.go(3)
+        return f"{(await app.aio.get(made.id)).task} {beside.task}"
+
+    job = report.enqueue()
+    work(app, concurrency=1)
+    ended = app.get(job.id)
+    assert (ended.state, ended.attempt, ended.error) == (State.COMPLETED, 1, None)
+    assert app.result(job.id) == "other other"
+    assert len(app.store.find(task="other").jobs) == 2
+
+
+def test_a_call_on_the_event_loop_itself_does_not_wait(app: penstock.App, away: Away) -> None:
+    @app.task()
+    async def other() -> None: ...
+
+    @app.task()
+    async def report() -> str:
+        away.go(1)
+        try:
+            other.enqueue()
+        except ConnectionFailed:
+            return "at once"
+        return "after a wait"
+
+    job = report.enqueue()
+    work(app, concurrency=1)
+    assert app.result(job.id) == "at once"
 
 
 def test_a_job_whose_answer_was_lost_and_that_a_worker_has_claimed_since_is_made_once(tmp_path: Path) -> None:

@@ -444,13 +444,14 @@ def claim_place(job: Job) -> tuple[str, str] | None:
     """Where the job stands in the claim index: its pool and its order there; None where nobody should look at it.
 
     `ready`: it may be claimed now, the highest priority first, then tenants in turn, then the oldest. `wake`: something
-    is to be done at a time: a job that is due later, a lease that runs out, an ended job whose children must be told
-    (at once), a retried one whose children must be revived, or a job whose maker has died before all of those that it
-    waits for knew. `keep`: it waits for other jobs, or for an event without a timeout; half of its time before it
-    expires, somebody should see to it that it does not (retention.py). A job that could be claimed, and that its limit,
-    its rate or the lack of its task keeps from starting, is in a pool of its concurrency key, its rate key or its task,
-    in the order of `ready`. A copy that was pulled from another database is in none, whatever its state: no worker may
-    start it, nor tell others of its end.
+    is to be done at a time: a job that is due later, a lease that runs out (both with their priority, so that the
+    urgent ones of many are found by their keys: queries._find_urgent), an ended job whose children must be told (at
+    once), a retried one whose children must be revived, or a job whose maker has died before all of those that it waits
+    for knew. `keep`: it waits for other jobs, or for an event without a timeout; half of its time before it expires,
+    somebody should see to it that it does not (retention.py). A job that could be claimed, and that its limit, its rate
+    or the lack of its task keeps from starting, is in a pool of its concurrency key, its rate key or its task, in the
+    order of `ready`. A copy that was pulled from another database is in none, whatever its state: no worker may start
+    it, nor tell others of its end.
     """
     if job.pulled_from:
         return None
@@ -465,12 +466,12 @@ def claim_place(job: Job) -> tuple[str, str] | None:
         if job.pool:
             return job.pool, ready_order(job)
         if job.run_at > job.updated_at:
-            return "wake", f"{utc_text(job.run_at)}#{job.id}"
+            return "wake", f"{utc_text(job.run_at)}#{HIGHEST_PRIORITY - job.priority}#{job.id}"
         return "ready", ready_order(job)
     if job.state is State.PROCESSING:
         if job.lease is None:
             return None
-        return "wake", f"{utc_text(job.lease.takeable_at)}#{job.id}"
+        return "wake", f"{utc_text(job.lease.takeable_at)}#{HIGHEST_PRIORITY - job.priority}#{job.id}"
     return ("wake", f"{utc_text(job.updated_at)}#{job.id}") if job.has_children else None
 
 

@@ -24,6 +24,7 @@ from penstock.errors import ConditionalCheckFailedException, PenstockError, Tran
 from penstock.jobs.layouts.layout import WRITE_NAME, Item, Layout, Record
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.transitions import ChangedJob
+from penstock.jobs.store.patience import is_outage
 from penstock.optimistic import Conflict
 
 Action = dict[str, Any]
@@ -148,8 +149,22 @@ class JobWriter:
             raise
 
     def create_together(self, created: Sequence[ChangedJob]) -> list[bool]:
-        """Writes jobs that have no records or guards beside them; whether each has been written, as above."""
-        return self._together([self._prepare(one, self._unless_there(), (), ()) for one in created])
+        """Writes jobs that have no records or guards beside them; whether each has been written, as above.
+
+        Those that a database which is away has refused are written one by one, by who waits for it (patience.py).
+        """
+        prepared = [self._prepare(one, self._unless_there(), (), ()) for one in created]
+        answers = self._db.execute_together([(one.operation, one.request) for one in prepared])
+        for place, (one, answer) in enumerate(zip(prepared, answers, strict=True)):
+            if isinstance(answer, PenstockError) and is_outage(answer):
+                answers[place] = self._answer_or_refusal(one)
+        return [self._is_written(one, answer) for one, answer in zip(prepared, answers, strict=True)]
+
+    def _answer_or_refusal(self, prepared: _PreparedWrite) -> dict[str, Any] | PenstockError:
+        try:
+            return self._db.execute(prepared.operation, prepared.request)
+        except ConditionalCheckFailedException as refusal:
+            return refusal
 
     def change_all(self, changes: Sequence[tuple[Job, ChangedJob, Sequence[Record]]]) -> bool:
         """Writes changes of different jobs with their records in one transaction; False if none has been written."""

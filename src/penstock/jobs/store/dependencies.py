@@ -292,9 +292,11 @@ class Dependencies:
             update["ExpressionAttributeNames"]["#key"] = next(iter(update["Key"]))
             try:
                 if checks:
-                    self._store.db.execute("TransactWriteItems", {"TransactItems": [{"Update": update}, *checks]})
+                    self._store.patient_db.execute(
+                        "TransactWriteItems", {"TransactItems": [{"Update": update}, *checks]}
+                    )
                 else:
-                    self._store.db.execute("UpdateItem", update)
+                    self._store.patient_db.execute("UpdateItem", update)
             except ConditionalCheckFailedException:  # it is gone with its job
                 pass
             except TransactionCanceledException as error:

@@ -48,7 +48,7 @@ def read_depth(store: JobStore, queue: str) -> QueueDepth:
 
 def _count(store: JobStore, pool: str) -> int:
     request = {**_pool_query(store, pool), "Select": "COUNT", "Limit": MOST_COUNTED}
-    counted: int = store.db.execute("Query", request)["Count"]
+    counted: int = store.patient_db.execute("Query", request)["Count"]
     return counted
 
 
@@ -63,7 +63,7 @@ def _oldest(store: JobStore, queue: str) -> float | None:
             request["KeyConditionExpression"] += " AND #order > :above"
             request["ExpressionAttributeNames"]["#order"] = index.order
             request["ExpressionAttributeValues"][":above"] = {"S": above}
-            items = store.db.execute("Query", {**request, "Limit": 1})["Items"]
+            items = store.patient_db.execute("Query", {**request, "Limit": 1})["Items"]
             if not items:
                 break
             rank, at, *_ = items[0][index.order]["S"].split("#")

@@ -1,6 +1,7 @@
 """Store calls that wait for a database that is away.
 
-1. Who calls the store inside `patient(wait)` waits for the database; everybody else has its error at once.
+1. Who calls the store inside `patient(wait)` waits for the database; everybody else has its error at once. A coroutine
+   says so for its context (`be_patient`): threads that are given its context variables wait, the event loop does not.
 2. A call is repeated as it is. A write whose answer was lost, and that was stored, finds its own name in the record
    (conditional_writes.py, 4): it is not made twice.
 3. `wait` decides how long: it sleeps between two tries, or raises what ends them.
@@ -11,9 +12,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
 from penstock.client.database import Database
@@ -33,6 +36,7 @@ _ACCESS_CODES: Final = frozenset(
 """Keys that have expired or were rotated, and policies, are repaired while jobs run."""
 
 _CALLER: Final = threading.local()
+_COROUTINE: ContextVar[Wait | None] = ContextVar("penstock_patience", default=None)
 _ASK_SECONDS: Final = 60.0
 """So long, an outage is waited for by who has named no time."""
 _ASK_AGAIN: Final = Backoff(0.1, 2.0, 1.0)
@@ -87,6 +91,23 @@ class patient:  # noqa: N801 - `with patient(wait):`
         _CALLER.wait = self._before
 
 
+def be_patient(wait: Wait) -> None:
+    """From here on, what threads do for this coroutine waits for the database (1)."""
+    _COROUTINE.set(wait)
+
+
+def _wait_of_caller() -> Wait | None:
+    """How the caller waits; None where it does not, or may not: nothing waits on an event loop."""
+    wait: Wait | None = getattr(_CALLER, "wait", None)
+    if wait is not None:
+        return wait
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _COROUTINE.get()
+    return None
+
+
 class PatientDatabase(Database):
     """The database as a job store calls it."""
 
@@ -98,7 +119,7 @@ class PatientDatabase(Database):
         try:
             return self.transport.execute(operation, {} if request is None else request)
         except PenstockError as error:
-            wait: Wait | None = getattr(_CALLER, "wait", None)
+            wait = _wait_of_caller()
             if wait is None or not is_outage(error):
                 raise
             return self._repeat(operation, {} if request is None else request, error, wait)

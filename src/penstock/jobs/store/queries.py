@@ -21,7 +21,17 @@ from penstock.client.reads.pages import read_pages
 from penstock.clock import utc_seconds, utc_text
 from penstock.jobs.layouts.item_collection import limit_pool, rate_pool, ready_order, task_pool
 from penstock.jobs.layouts.layout import Item, Layout, Listing, ReadCall
-from penstock.jobs.model.job import HIGHEST_PRIORITY, RATE_POOL, TASK_POOL, History, Job, JobNotFound, JobPage, is_id
+from penstock.jobs.model.job import (
+    DEFAULT_PRIORITY,
+    HIGHEST_PRIORITY,
+    RATE_POOL,
+    TASK_POOL,
+    History,
+    Job,
+    JobNotFound,
+    JobPage,
+    is_id,
+)
 from penstock.jobs.model.state import State
 
 BATCH_KEYS: Final = 100
@@ -214,12 +224,14 @@ class JobReader:
         shard: int | None = None,
         wake: bool = True,
         tasks: Sequence[str] = (),
+        further: dict[int, str] | None = None,
     ) -> Claimable:
         """The first `limit` jobs of all shards, and of the pools of these tasks.
 
         With `evenly`, the same number from each: their order by age is right within each, and none has a lower priority
         than one that was not read. With `shard`, the first of that one, and the same holds; where it is empty, or
-        another has something more urgent, of such another. Without `wake`, only what is ready.
+        another has something more urgent, of such another. Without `wake`, only what is ready. With `further`, more
+        urgent ones than the first of those that have become due by time (`_find_urgent`).
         """
         shards = range(self._layout.shards)
         share = -(-limit // len(shards)) if evenly and shard is None else limit
@@ -234,6 +246,9 @@ class JobReader:
         if shard is not None and wake and due[shard]:
             due = [due[shard]]
         due_now = sorted(itertools.chain(*due), key=_place)
+        more_due = any(len(some) == share for some in due)
+        if more_due and further is not None:
+            due_now = self._find_urgent(queue, now, due_now, share * len(shards), further)
         next_at = min((_time_of(place) for some in woken for place, _ in some if _time_of(place) > now), default=None)
         # A shard that gave its whole share may have more, whatever the others have.
         read = zip((*pools, *of_tasks), (*shares, *([share] * len(of_tasks))), strict=True)
@@ -249,7 +264,6 @@ class JobReader:
         jobs = sorted((job for job in kept if job.priority >= lowest or not _is_ready(job)), key=claim_order)
         is_more = bool(full) or len(due_now) >= share or len(due_now) + len(ready) >= limit
         empty_tasks = tuple(task for task, some in zip(tasks, of_tasks, strict=True) if not some)
-        more_due = any(len(some) == share for some in due)
         return Claimable(tuple(jobs), next_at, is_more, tuple(limits), tuple(rates), empty_tasks, more_due)
 
     def _choose_shard(self, queue: str, wanted: int, pools: list[list[tuple[str, Item]]], limit: int) -> int:
@@ -261,6 +275,22 @@ class JobReader:
         chosen = random.choice([shard for shard, rank in ranks.items() if rank == first])
         pools[chosen] = self._pool(f"{queue}#ready#{chosen}", limit)
         return chosen
+
+    def _find_urgent(
+        self, queue: str, now: float, first: list[tuple[str, Item]], most: int, further: dict[int, str]
+    ) -> list[tuple[str, Item]]:
+        """The most urgent of those that have become due, where they are many and `first` are the oldest of them.
+
+        A look reads a thousand keys of each shard, from the place where the last one ended; `further` keeps it.
+        """
+        found = dict(first)
+        for shard in range(self._layout.shards):
+            request = self._between(f"{queue}#wake#{shard}", further.get(shard, " "), utc_text(now) + _TOP)
+            answer = self._db.execute("Query", {**request, "Limit": LONGEST_PAGE})
+            some = [self._found(item) for item in answer["Items"]]
+            further[shard] = some[-1][0] if some and "LastEvaluatedKey" in answer else " "
+            found.update(some)
+        return heapq.nsmallest(most, found.items(), key=_urgency)
 
     def _split(self, keys: list[Item]) -> tuple[list[Item], list[str]]:
         """The keys of jobs, and the names of limits and rate keys, which stand in the claim index too."""
@@ -352,9 +382,12 @@ class JobReader:
         return request
 
     def _pool(self, partition: str, limit: int) -> list[tuple[str, Item]]:
-        order = self._layout.claim_index.order
         items = self._db.execute("Query", {**self._pool_query(partition), "Limit": limit})["Items"]
-        return [(item[order]["S"], {name: item[name] for name in self._key_names}) for item in items]
+        return [self._found(item) for item in items]
+
+    def _found(self, item: Item) -> tuple[str, Item]:
+        """A row of the claim index: its place, and the key of its job."""
+        return item[self._layout.claim_index.order]["S"], {name: item[name] for name in self._key_names}
 
     def _due_pool(self, partition: str, limit: int, now: float) -> list[tuple[str, Item]]:
         """The same of a pool in the order of time: of any number that wait, one is read while nothing is due."""
@@ -400,6 +433,16 @@ _TOP: Final = "~"
 
 def _place(found: tuple[str, Item]) -> str:
     return found[0]
+
+
+def _urgency(found: tuple[str, Item]) -> tuple[int, str]:
+    """The priority of a place in the order of time, the most urgent first, then the oldest.
+
+    What has none there is no job's own (a limit's item), waits for others, or was stored by an older version.
+    """
+    at_rank = found[0].split("#", 2)[1:]
+    has_rank = len(at_rank) == 2 and len(at_rank[0]) == 1 and at_rank[0].isdecimal()
+    return int(at_rank[0]) if has_rank else HIGHEST_PRIORITY - DEFAULT_PRIORITY, found[0]
 
 
 def _time_of(place: str) -> float:

@@ -126,7 +126,8 @@ class JobStore:
         """Of leases, by this store."""
         self.outage = Outage(_LOG)
         """Of the database; all who use the store share it."""
-        db = PatientDatabase(db)
+        self.patient_db = db = PatientDatabase(db)
+        """The same database, for calls that wait while it is away where their caller does (patience.py)."""
         self._reader = JobReader(db, self.layout)
         self._writer = JobWriter(db, self.layout)
         claims = self.layout.claim_index, self.layout.shards
@@ -255,11 +256,17 @@ class JobStore:
         shard: int | None = None,
         wake: bool = True,
         tasks: Sequence[str] = (),
+        further: dict[int, str] | None = None,
     ) -> Claimable:
-        """`tasks`: those of whose pools jobs are wanted too. `shard`: the one to read first."""
+        """`tasks`: those of whose pools jobs are wanted too. `shard`: the one to read first.
+
+        `further`: where the last look for urgent ones among many that have become due ended, by shard; it is changed.
+        """
         self.look_after(queue)
         now = end_of_millisecond(self.clock.now())
-        return self._reader.claimable(queue, limit, now, evenly=evenly, shard=shard, wake=wake, tasks=tasks)
+        return self._reader.claimable(
+            queue, limit, now, evenly=evenly, shard=shard, wake=wake, tasks=tasks, further=further
+        )
 
     def count_ahead(self, job: Job) -> Ahead:
         """The jobs that come before one that is queued."""

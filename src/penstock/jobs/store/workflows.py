@@ -154,7 +154,7 @@ class Workflows:
     def first_event(self, job_id: str, name: str) -> SentEvent | None:
         """The first event of that name that the job has not taken."""
         call = self._layout.records(job_id, f"sent#{name}#")
-        found = self._store.db.execute(call.operation, {**call.request, "Limit": 1})["Items"]
+        found = self._store.patient_db.execute(call.operation, {**call.request, "Limit": 1})["Items"]
         return self._layout.sent_of(found[0]) if found else None
 
     # ── children ─────────────────────────────────────────────────────────────────────────────────

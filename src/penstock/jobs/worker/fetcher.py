@@ -35,6 +35,9 @@ A job may be what its worker has died of (a suspect: registry.runs_alone):
     Jobs of other workers' tasks are moved only where there are so many that they could hide others. A job that its rate
     keeps from starting is given a slot in a moment, or is moved to the pool of its rate key (rates.py).
 
+20. Where many jobs have become due by time, the oldest are read first, and once in a second the most urgent of the next
+    thousands: a delayed job of a high priority does not wait for all that were due before it.
+
 Several workers at one queue would all try the same candidates first, and all but one would lose:
 
 16. A worker that has lost claims to another reads one shard at a time instead of all: that of the clock plus an offset
@@ -74,6 +77,7 @@ _FRESH_SECONDS: Final = 0.1
 _FEWEST_READ: Final = 16
 _MOST_READ: Final = 96
 _WAKE_SECONDS: Final = 0.25
+_FURTHER_SECONDS: Final = 1.0
 _WATCH_SECONDS: Final = 0.004
 _LONGEST_WATCH_SECONDS: Final = 0.016
 _SHARD_SECONDS: Final = 0.5
@@ -266,6 +270,9 @@ class Fetcher:
         self._polling = False
         self._was_filled = False
         self._wake_at = 0.0
+        self._further: dict[str, dict[int, str]] = {}
+        """Of queues where more has become due than a poll reads: where the last look among those has ended (20)."""
+        self._further_at = 0.0
         self._polls_pause = Backoff(_FIRST_PAUSE_SECONDS, 2.0, idle_seconds)
         self._empty_polls = 0
         self._poll_at = 0.0
@@ -498,6 +505,8 @@ class Fetcher:
         jobs = tuple(job for one in found for job in one.jobs)
         if any(one.more_due for one in found):
             self._wake_at = 0.0  # many timers at once: the next poll goes on with them
+        elif wake:
+            self._further.clear()
         if not jobs and not wake:
             self._wake_at = 0.0
             return self._poll_queues()
@@ -520,7 +529,12 @@ class Fetcher:
         tasks = [task for task in queue.tasks if task in self._tasks]
         shard = self._shard = self._current_shard()
         while True:
-            found = self._store.claimable(queue.name, limit, evenly=True, shard=shard, wake=wake, tasks=tasks)
+            further = self._look_further(queue.name) if wake else None
+            found = self._store.claimable(
+                queue.name, limit, evenly=True, shard=shard, wake=wake, tasks=tasks, further=further
+            )
+            if found.more_due:
+                self._further.setdefault(queue.name, {})
             self._jobs_read += len(found.jobs)
             for key in found.limits:
                 self._store.pools.unblock(key)
@@ -544,6 +558,13 @@ class Fetcher:
                     return replace(found, next_at=self._store.clock.now())
                 return self._poll_again_later(found, verdicts)
             limit, shard = (limit * 8 if shard is None else limit), None
+
+    def _look_further(self, queue: str) -> dict[int, str] | None:
+        """Where to look for urgent ones among many that have become due; None where they are few, or it was done."""
+        if queue not in self._further or time.monotonic() < self._further_at:
+            return None
+        self._further_at = time.monotonic() + _FURTHER_SECONDS
+        return self._further[queue]
 
     def _poll_again_later(self, found: Claimable, verdicts: list[tuple[Job, Verdict]]) -> Claimable:
         """With the time to look again, where something was put off."""

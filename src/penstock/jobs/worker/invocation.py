@@ -5,7 +5,7 @@
    which all of a worker's async tasks run.
 3. An exception that cannot be shown, because its `__str__` raises, is replaced by one that can.
 4. What it enqueues, or asks of jobs by other calls than its context's, waits for a database that is away as those do;
-   not on an event loop, where nothing may wait.
+   so does what an `async def` task awaits (`app.aio`). On the event loop itself nothing waits.
 5. What is logged while it runs carries the job's id, its task and the attempt (log_context.py). It is in the job's log
    too, if the task asks for that (log_capture.py).
 6. It runs in a span, where its program traces (tracing.py).
@@ -65,6 +65,7 @@ def invocation_of(task: Task[Any, Any], hooks: Hooks = NO_HOOKS) -> Callable[...
 
     async def call_async(context: AsyncJobContext, /, **arguments: Any) -> Any:
         CURRENT_JOB.set(context.job)  # in the coroutine's own copy of the variables
+        attempt_of(context.blocking).be_patient()
         with attempt_span(context.job) if is_loaded() else nullcontext():
             return await (function(context, **arguments) if takes_context else function(**arguments))
 

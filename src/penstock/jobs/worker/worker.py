@@ -31,7 +31,7 @@ from penstock.jobs.model.job import Job
 from penstock.jobs.model.json_text import from_json
 from penstock.jobs.model.rate import has_slot
 from penstock.jobs.model.state import State
-from penstock.jobs.store.patience import PatientDatabase, is_outage, patient
+from penstock.jobs.store.patience import is_outage, patient
 from penstock.jobs.store.store import LimitReached, short_result
 from penstock.jobs.tasks import Task
 from penstock.jobs.worker.coroutines import Coroutines, EndedCoroutine
@@ -125,7 +125,7 @@ class Worker:
         gate = WriteGate() if one_at_a_time else None
         self._gate: AbstractContextManager[Any] = gate or nullcontext()
         self._most_together = min(MOST_TOGETHER, concurrency) if one_at_a_time else 1
-        registry = WorkerRegistry(PatientDatabase(app.store.db), app.store.layout)
+        registry = WorkerRegistry(app.store.patient_db, app.store.layout)
         self._peers = Peers(
             app.store, registry, wants=lambda job: job.queue in self._queues and job.task in self._functions
         )
