@@ -150,3 +150,9 @@ def test_no_line_of_a_grid_is_wider_than_the_terminal(width: int) -> None:
     assert max(text_width(line) for line in lines) < width
     assert len(lines) == 4
     assert any("…" in line for line in lines) == (width < 80)
+
+
+def test_a_dash_in_place_of_the_json_is_stdin(shop: None) -> None:
+    lines = '{"customer": "c9", "number": 1}\n{"customer": "c9", "number": 2}\n'
+    assert run("put", "orders", "-", stdin=lines).stdout == "2 items written\n"
+    assert "JSON, line 1: no JSON object" in run("put", "orders", '{"customer"', code=1).output

@@ -435,7 +435,7 @@ def count(
 @command.command("put", short_help="Write items.", exit_codes={DIFFERENT: "some were there already (--if-absent)"})
 @table_argument
 @click.argument("item", required=False, metavar="[JSON]")
-@click.option("--file", "file", metavar="FILE", help="JSON lines; - is stdin, which is also read without JSON or FILE.")
+@click.option("--file", "file", metavar="FILE", help="JSON lines; - is stdin, as it is in place of JSON and without both.")
 @click.option("--if-absent", is_flag=True, help="Leave items that are there as they are.")
 @exact_option
 @csv_option
@@ -456,6 +456,8 @@ def put(
     """
     if item is not None and file is not None:
         raise click.UsageError("Give an item or --file, not both.")
+    if item == "-":  # as `tables load -` has it
+        item, file = None, "-"
     if item is None and file is None and sys.stdin.isatty():
         raise click.UsageError("Give an item as JSON, --file FILE, or items on stdin.")
     line = ProgressLine(quiet=as_json)
@@ -490,7 +492,7 @@ def put(
 def _read(item: str | None, file: str | None, exact: bool, types: dict[str, str] | None) -> Iterator[tuple[str, Item]]:
     """Items, each with where it stands; `types` are those of the key, for CSV."""
     if item is not None:
-        yield from (("the item", one) for _, one in read_items([" ".join(item.splitlines())], exact=exact, name="it"))
+        yield from (("the item", one) for _, one in read_items([" ".join(item.splitlines())], exact=exact, name="JSON"))
         return
     is_stdin = file in (None, "-")
     name = "stdin" if is_stdin else str(file)
