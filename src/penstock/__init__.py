@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from penstock.leases import BadLease, LeaseLost
     from penstock.records.processor import RecordProcessor
     from penstock.retry import BadRetryPolicy, RetryPolicy
-    from penstock.tables.definitions.definition import Index, Table
+    from penstock.tables.definitions.definition import Index, Table, VectorIndex
     from penstock.tables.definitions.problems import DefinitionError
 
 __version__ = "0.1.0"
@@ -67,6 +67,7 @@ _HOMES = {
     "item": "penstock.client.models.model",
     "Attr": "penstock.client.models.attributes",
     "attr": "penstock.client.models.attributes",
+    "VectorIndex": "penstock.tables.definitions.definition",
     # options
     "RetryPolicy": "penstock.retry",
     "State": "penstock.jobs.model.state",
@@ -121,6 +122,7 @@ __all__ = [  # noqa: RUF022 - in the order of _HOMES
     "item",
     "Attr",
     "attr",
+    "VectorIndex",
     "RetryPolicy",
     "State",
     "JobLogFilter",

@@ -32,6 +32,7 @@ LESS_OFTEN = [
     "item",
     "Attr",
     "attr",
+    "VectorIndex",
 ]
 OPTIONS = ["RetryPolicy", "State", "JobLogFilter"]
 ERRORS = [
