@@ -99,6 +99,7 @@ PAGES = (
         (
             "penstock:Table",
             "penstock:Index",
+            "penstock:VectorIndex",
             "penstock.tables.definitions.definition:Throughput",
             "penstock.tables.definitions.definition:Maximum",
             "penstock.tables.definitions.definition:Naming",

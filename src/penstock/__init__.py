@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from penstock.retry import BadRetryPolicy, RetryPolicy
     from penstock.streams.change import Change
     from penstock.streams.errors import StreamError, StreamGap
-    from penstock.tables.definitions.definition import Index, Table
+    from penstock.tables.definitions.definition import Index, Table, VectorIndex
     from penstock.tables.definitions.problems import DefinitionError
 
 __version__ = "0.1.0"
@@ -70,6 +70,7 @@ _HOMES = {
     "Attr": "penstock.client.models.attributes",
     "attr": "penstock.client.models.attributes",
     "Change": "penstock.streams.change",
+    "VectorIndex": "penstock.tables.definitions.definition",
     # options
     "RetryPolicy": "penstock.retry",
     "State": "penstock.jobs.model.state",
@@ -127,6 +128,7 @@ __all__ = [  # noqa: RUF022 - in the order of _HOMES
     "Attr",
     "attr",
     "Change",
+    "VectorIndex",
     "RetryPolicy",
     "State",
     "JobLogFilter",

@@ -33,6 +33,7 @@ LESS_OFTEN = [
     "Attr",
     "attr",
     "Change",
+    "VectorIndex",
 ]
 OPTIONS = ["RetryPolicy", "State", "JobLogFilter"]
 ERRORS = [

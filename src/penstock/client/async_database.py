@@ -20,7 +20,8 @@ from penstock.client.items.keys import Key, KeyDeclaration, TableKey
 from penstock.client.items.values import Item
 from penstock.client.reads.pages import AsyncItems, Cursor, Page, with_pace_async
 from penstock.client.reads.scans import SegmentState
-from penstock.client.tables.requests import Call
+from penstock.client.tables import requests
+from penstock.client.tables.requests import Call, Match
 from penstock.client.tables.table import TableCalls
 from penstock.client.tables.transactions import (
     Action,
@@ -395,7 +396,13 @@ _Awaited = Coroutine[Any, Any, Item | None]
 
 class AsyncTable(
     TableCalls[
-        _Awaited, AsyncItems, AsyncParallelScan, AsyncBatch, Coroutine[Any, Any, BatchReport], AsyncIterator[Item]
+        _Awaited,
+        AsyncItems,
+        AsyncParallelScan,
+        AsyncBatch,
+        Coroutine[Any, Any, BatchReport],
+        AsyncIterator[Item],
+        Coroutine[Any, Any, list[Match]],
     ]
 ):
     """One table of an `AsyncDatabase`: `await table.get(key)`, `async for item in table.query(companyId="c1")`,
@@ -404,6 +411,7 @@ class AsyncTable(
     def __init__(self, database: AsyncDatabase, name: str, known: TableKey | None = None) -> None:
         super().__init__(name, known)
         self._database = database
+        self._vector_index: str | None = None
 
     async def key(self) -> TableKey:
         """The table's key; asked of the database once, unless it was declared."""
@@ -442,6 +450,13 @@ class AsyncTable(
 
     def _read(self, plan: ReadPlan, keys: Iterable[Key], options: BatchOptions) -> AsyncIterator[Item]:
         return read_batch_async(plan, keys, self._database.execute, options, self._database.capabilities.parallel_calls)
+
+    async def _search(self, index: str | None, request: Callable[[str], requests.Request]) -> list[Match]:
+        if index is None and self._vector_index is None:
+            described = (await self._database.execute("DescribeTable", {"TableName": self.name}))["Table"]
+            self._vector_index = requests.only_vector_index(described)
+        asked = request(index or self._vector_index or "")
+        return requests.matches_of(await self._database.execute("SearchVectors", asked))
 
 
 class AsyncTransaction(Actions):

@@ -15,7 +15,7 @@ from typing import Any
 from penstock.client.database import Database
 from penstock.client.reads.pages import read_pages
 from penstock.errors import PenstockError
-from penstock.tables.definitions.definition import Index, Naming, Table, Throughput
+from penstock.tables.definitions.definition import AnyIndex, Index, Naming, Table, Throughput, VectorIndex
 from penstock.tables.definitions.problems import check
 from penstock.tables.plan.changes import AddIndex, Change, DropIndex
 from penstock.tables.plan.failures import failure_of
@@ -85,8 +85,10 @@ class Fit:
     """Key attributes that no item has."""
 
 
-def fit(index: Index, items: Sequence[Item]) -> Fit:
+def fit(index: AnyIndex, items: Sequence[Item]) -> Fit:
     """How `index` fits these items."""
+    if isinstance(index, VectorIndex):
+        return _vector_fit(index, items)
     misfits, unknown = [], []
     for attribute in index.key.attributes:
         values = [item[attribute.name] for item in items if attribute.name in item]
@@ -97,6 +99,35 @@ def fit(index: Index, items: Sequence[Item]) -> Fit:
             unknown.append(attribute.name)
     holds = sum(all(_holds(item, one.name, one.type) for one in index.key.attributes) for item in items)
     return Fit(len(items), holds, tuple(misfits), tuple(unknown))
+
+
+def _vector_fit(index: VectorIndex, items: Sequence[Item]) -> Fit:
+    """A vector must be a list of as many numbers as the index has dimensions; a filter may be missing."""
+    misfits, unknown = [], []
+    vectors = [item[index.attribute] for item in items if index.attribute in item]
+    kinds = Counter(kind for value in vectors if (kind := _vector_misfit(value, index.dimensions)))
+    if kinds:
+        misfits.append(Misfit(index.attribute, f"a list of {index.dimensions} numbers", dict(kinds)))
+    if items and not vectors:
+        unknown.append(index.attribute)
+    for attribute in index.key.attributes:
+        found = [item[attribute.name] for item in items if attribute.name in item]
+        others = Counter(kind for value in found if (kind := next(iter(value))) != attribute.type)
+        if others:
+            misfits.append(Misfit(attribute.name, attribute.type, dict(others)))
+    holds = sum(
+        index.attribute in item and not _vector_misfit(item[index.attribute], index.dimensions) for item in items
+    )
+    return Fit(len(items), holds, tuple(misfits), tuple(unknown))
+
+
+def _vector_misfit(value: Mapping[str, Any], dimensions: int) -> str | None:
+    kind = next(iter(value))
+    if kind != "L":
+        return kind
+    if len(value["L"]) != dimensions:
+        return f"a list of {len(value['L'])}"
+    return None if all("N" in one for one in value["L"]) else "a list with other types"
 
 
 def misfit_kind(value: Mapping[str, Any], wanted: str) -> str | None:
@@ -235,7 +266,7 @@ class IndexCheck:
     """A new index of a table that exists, beside a sample of its items; `unread` is why none could be read."""
 
     table: str
-    index: Index
+    index: AnyIndex
     fit: Fit
     unread: str = ""
 
@@ -258,13 +289,14 @@ def check_new_indexes(db: Database, survey: Survey, *, policy: str = "") -> tupl
     return tuple(check for checks in found for check in checks)
 
 
-def _added(table: TableSurvey) -> tuple[Index, ...]:
+def _added(table: TableSurvey) -> tuple[AnyIndex, ...]:
     return tuple(one.index for one in table.plan.changes if isinstance(one, AddIndex))
 
 
-def _check_table(db: Database, table: str, indexes: tuple[Index, ...], policy: str) -> list[IndexCheck]:
+def _check_table(db: Database, table: str, indexes: tuple[AnyIndex, ...], policy: str) -> list[IndexCheck]:
     try:
-        items = sample(db, table, {name for index in indexes for name in index.key.names})
+        vectors = {index.attribute for index in indexes if isinstance(index, VectorIndex)}
+        items = sample(db, table, {name for index in indexes for name in index.key.names} | vectors)
     except PenstockError as error:  # a plan is worth having without it
         why = failure_of(table, "", error, operation="Scan", policy=policy)
         return [IndexCheck(table, index, Fit(0, 0), f"{why.reason} {why.next_step}".strip()) for index in indexes]

@@ -225,7 +225,7 @@ NOT_NOW = f"{IN_USE}Cannot delete table while indexes are being created, updated
 def test_a_new_index_is_allocated_filled_and_ready(phases: tuple[Engine, MovableClock]) -> None:
     engine, clock = phases
     assert _state(engine) == ("UPDATING", "CREATING", False)
-    with pytest.raises(ValidationException, match="^The table does not have the specified index: near$"):
+    with pytest.raises(ValidationException, match=r"^The table does not have the specified index: near$"):
         search(engine, "things", 1, 1, 0)
     with pytest.raises(ResourceInUseException) as caught:
         engine.execute("UpdateTable", delete("near"))
@@ -235,7 +235,7 @@ def test_a_new_index_is_allocated_filled_and_ready(phases: tuple[Engine, Movable
     )
     clock.advance(31)
     assert _state(engine) == ("ACTIVE", "CREATING", True)
-    with pytest.raises(ValidationException, match="^Cannot search backfilling vector index: near$"):
+    with pytest.raises(ValidationException, match=r"^Cannot search backfilling vector index: near$"):
         search(engine, "things", 1, 1, 0)
     with pytest.raises(ResourceInUseException) as caught:
         engine.execute("DeleteTable", {"TableName": "things"})

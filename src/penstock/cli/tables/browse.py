@@ -27,7 +27,7 @@ from penstock.cli.tables.options import policy_hint, table_argument
 from penstock.clock import utc_text
 from penstock.errors import BackupNotFoundException
 from penstock.tables.data import backups as table_backups
-from penstock.tables.definitions.definition import Billing, Index, Maximum, Table
+from penstock.tables.definitions.definition import Billing, Index, Maximum, Table, VectorIndex
 from penstock.tables.plan.failures import Failure
 from penstock.tables.plan.survey import Live, inspect_all, require_table
 
@@ -93,7 +93,7 @@ def _row_form(live: Live) -> dict[str, Any]:
         "bytes": facts.bytes,
         "key": [str(one) for one in live.table.key.attributes],
         "billing": _billing_text(live.table.billing),
-        "indexes": [one.name for one in live.table.indexes],
+        "indexes": [one.name for one in live.table.every_index],
     }
 
 
@@ -110,7 +110,7 @@ def _show_list(lives: Sequence[Live], prefix: str) -> None:
             size_text(one.facts.bytes),
             _key_text(one.table.key.attributes),
             _billing_text(one.table.billing),
-            ", ".join(index.name for index in one.table.indexes),
+            ", ".join(index.name for index in one.table.every_index),
         ]
         for one in lives
     ]
@@ -170,7 +170,7 @@ def _whole_form(live: Live, description: dict[str, Any]) -> dict[str, Any]:
     table, facts = live.table, live.facts
     told = {
         one["IndexName"]: one
-        for kind in ("GlobalSecondaryIndexes", "LocalSecondaryIndexes")
+        for kind in ("GlobalSecondaryIndexes", "LocalSecondaryIndexes", "VectorIndexes")
         for one in description.get(kind) or ()
     }
     return {
@@ -178,6 +178,7 @@ def _whole_form(live: Live, description: dict[str, Any]) -> dict[str, Any]:
         "arn": facts.arn,
         "created": _moment(description.get("CreationDateTime")),
         "indexes": [_index_form(one, told.get(one.name, {}), live) for one in table.indexes],
+        "vector_indexes": [_vector_form(one, told.get(one.name, {}), live) for one in table.vector_indexes],
         "maximum": _maximum_form(table.on_demand_max),
         "ttl": table.ttl,
         "stream": table.stream,
@@ -203,6 +204,21 @@ def _index_form(index: Index, told: dict[str, Any], live: Live) -> dict[str, Any
         "items": told.get("ItemCount", 0),
         "bytes": told.get("IndexSizeBytes", 0),
         "billing": None if index.throughput is None else _billing_text(index.throughput),
+    }
+
+
+def _vector_form(index: VectorIndex, told: dict[str, Any], live: Live) -> dict[str, Any]:
+    return {
+        "name": index.name,
+        "attribute": index.attribute,
+        "dimensions": index.dimensions,
+        "distance": index.distance,
+        "partition": None if index.partition is None else str(index.partition),
+        "filters": [str(one) for one in index.filters],
+        "projection": index.projection if isinstance(index.projection, str) else list(index.projection),
+        "status": "CREATING" if index.name in live.facts.filling else told.get("IndexStatus", "ACTIVE"),
+        "items": told.get("ItemCount", 0),
+        "bytes": told.get("IndexSizeBytes", 0),
     }
 
 
@@ -239,10 +255,17 @@ def _show_whole(live: Live, form: dict[str, Any]) -> None:
     for title, text in rows:
         if text:
             click.echo(f"  {title:<11} {one_line(text)}")
-    if not table.indexes:
+    if not table.indexes and not table.vector_indexes:
         click.echo("  indexes     none")
-        return
-    click.echo()
+    if table.indexes:
+        click.echo()
+        _show_indexes(form)
+    if table.vector_indexes:
+        click.echo()
+        _show_vector_indexes(form)
+
+
+def _show_indexes(form: dict[str, Any]) -> None:
     names = ["index", "kind", "key", "projection", "status", "items", "size"]
     indexes = [
         [
@@ -257,6 +280,35 @@ def _show_whole(live: Live, form: dict[str, Any]) -> None:
         for one in form["indexes"]
     ]
     _show_grid(names, indexes, numbers=[False] * 5 + [True, True])
+
+
+def _show_vector_indexes(form: dict[str, Any]) -> None:
+    names = [
+        "vector index",
+        "attribute",
+        "dimensions",
+        "distance",
+        "chosen by",
+        "projection",
+        "status",
+        "items",
+        "size",
+    ]
+    rows = [
+        [
+            one["name"],
+            one["attribute"],
+            str(one["dimensions"]),
+            one["distance"],
+            ", ".join([*filter(None, [one["partition"]]), *one["filters"]]),
+            one["projection"] if isinstance(one["projection"], str) else ", ".join(one["projection"]),
+            one["status"],
+            f"{one['items']:,}",
+            size_text(one["bytes"]),
+        ]
+        for one in form["vector_indexes"]
+    ]
+    _show_grid(names, rows, numbers=[False, False, True, False, False, False, False, True, True])
 
 
 def _none(member: str, live: Live) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 from penstock.client.items.expressions import (
@@ -15,7 +16,7 @@ from penstock.client.items.expressions import (
     update_text,
 )
 from penstock.client.items.keys import Key, TableKey, encode_key
-from penstock.client.items.values import Item, decode_item, encode_item
+from penstock.client.items.values import Item, decode_item, encode, encode_item
 from penstock.wire import values as wire
 
 T = TypeVar("T")
@@ -142,6 +143,59 @@ def _write(operation: str, request: Request, wanted: str | None, key: wire.Item 
     if wanted is not None:
         request["ReturnValues"] = wanted
     return Call(operation, request, attributes_of, key)
+
+
+# ── vectors ──────────────────────────────────────────────────────────────────────────────────────
+
+_NUMBERS = (int, float, Decimal)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """An item that a vector search found, and its score.
+
+    The nearest come first: for COSINE and EUCLIDEAN those with small scores, for DOT_PRODUCT those with large ones.
+    """
+
+    item: Item
+    score: float
+
+
+def search_request(
+    table: str,
+    index: str,
+    vector: Iterable[Any],
+    top: int,
+    where: Where,
+    select: Iterable[Attribute] | None,
+    names: Names,
+    values: Values,
+) -> Request:
+    aliases = Aliases(names, values)
+    numbers = [encode(one if type(one) in _NUMBERS else float(one)) for one in vector]
+    request: Request = {"TableName": table, "IndexName": index, "SearchVector": numbers, "TopK": top}
+    if where is not None:
+        request["SearchConditionExpression"] = condition_text(where, aliases)
+    if select is not None:
+        request["ProjectionExpression"] = projection_text(select, aliases)
+    return aliases.into(request)
+
+
+def matches_of(answer: dict[str, Any]) -> list[Match]:
+    return [Match(decode_item(one["Item"]), one["Score"]) for one in answer["SearchResults"]]
+
+
+def only_vector_index(table: Mapping[str, Any]) -> str:
+    """The name of the table's one vector index, by its description."""
+    names = [one["IndexName"] for one in table.get("VectorIndexes", ())]
+    if len(names) == 1:
+        return str(names[0])
+    if not names:
+        raise ValueError(f"table {table['TableName']!r} has no vector index; define one with VectorIndex(…)")
+    raise ValueError(
+        f"table {table['TableName']!r} has {len(names)} vector indexes ({', '.join(names)}); "
+        f"name one: search(vector, index={names[0]!r})"
+    )
 
 
 # ── reading many ─────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ and what comes of it: an item, or something to await that gives one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.client.batches.batch_queue import BatchReport, Duplicates
@@ -20,7 +20,7 @@ from penstock.client.items.values import Item, decode_item
 from penstock.client.reads.pages import Cursor, Items, with_pace
 from penstock.client.reads.scans import ParallelScan
 from penstock.client.tables import requests
-from penstock.client.tables.requests import Call, Changes, Names, Reading, Values
+from penstock.client.tables.requests import Call, Changes, Match, Names, Reading, Values
 from penstock.client.tables.transactions import Action
 from penstock.client.wrappers.pacing import Pace
 from penstock.errors import ConditionalCheckFailedException
@@ -87,9 +87,10 @@ Scan = TypeVar("Scan")  # by parallel_scan
 Writes = TypeVar("Writes")  # by batch
 Done = TypeVar("Done")  # by batch_write: a report
 Found = TypeVar("Found")  # by batch_get: items
+Matches = TypeVar("Matches")  # by search
 
 
-class TableCalls(TableActions, ABC, Generic[Got, Many, Scan, Writes, Done, Found]):
+class TableCalls(TableActions, ABC, Generic[Got, Many, Scan, Writes, Done, Found, Matches]):
     """One table of a database. Cheap to make; nothing is asked before a method needs it."""
 
     # ── how they are sent ────────────────────────────────────────────────────────────────────────
@@ -111,6 +112,9 @@ class TableCalls(TableActions, ABC, Generic[Got, Many, Scan, Writes, Done, Found
 
     @abstractmethod
     def _read(self, plan: ReadPlan, keys: Iterable[Key], options: BatchOptions) -> Found: ...
+
+    @abstractmethod
+    def _search(self, index: str | None, request: Callable[[str], requests.Request]) -> Matches: ...
 
     def _condition_failed(self, error: ConditionalCheckFailedException, call: Call[Any]) -> ConditionFailed:
         return ConditionFailed.of(error, self.name, None if call.key is None else decode_item(call.key))
@@ -243,6 +247,30 @@ class TableCalls(TableActions, ABC, Generic[Got, Many, Scan, Writes, Done, Found
         cursors = self._segment_cursors(reading, segments, page_size, tokens)
         return self._segments(cursors, segments, workers, pace)
 
+    # ── vectors ──────────────────────────────────────────────────────────────────────────────────
+
+    def search(
+        self,
+        vector: Iterable[Any],
+        *,
+        top: int = 10,
+        index: str | None = None,
+        where: Where = None,
+        select: Iterable[Attribute] | None = None,
+        names: Names = None,
+        values: Values = None,
+    ) -> Matches:
+        """The `top` items (100 at most) whose vectors are nearest to this one, the nearest first, with their scores.
+
+        `where` chooses by attributes of the index's search schema: `F("kind") == "a"`, several joined with `&`; an
+        index with a partition needs its value. The vector itself is left out of the items unless `select` names it.
+        `index` can be left out where the table has one vector index: its name is asked once.
+        """
+        wanted = [*vector]
+        return self._search(
+            index, lambda name: requests.search_request(self.name, name, wanted, top, where, select, names, values)
+        )
+
     # ── batches ──────────────────────────────────────────────────────────────────────────────────
 
     def batch(
@@ -322,12 +350,13 @@ class TableCalls(TableActions, ABC, Generic[Got, Many, Scan, Writes, Done, Found
         return {at: self._cursor("Scan", asked[at], reading, None, page_size, token) for at, token in left}
 
 
-class Table(TableCalls[Item | None, Items, ParallelScan, Batch, BatchReport, Iterator[Item]]):
+class Table(TableCalls[Item | None, Items, ParallelScan, Batch, BatchReport, Iterator[Item], list[Match]]):
     """One table of a `Database`. Cheap to make, safe to share between threads."""
 
     def __init__(self, database: Database, name: str, known: TableKey | None = None) -> None:
         super().__init__(name, known)
         self._database = database
+        self._vector_index: str | None = None
 
     @property
     def database(self) -> Database:
@@ -404,3 +433,10 @@ class Table(TableCalls[Item | None, Items, ParallelScan, Batch, BatchReport, Ite
 
     def _read(self, plan: ReadPlan, keys: Iterable[Key], options: BatchOptions) -> Iterator[Item]:
         return read_batch(plan, keys, self._database.execute, options, self._database.capabilities.parallel_calls)
+
+    def _search(self, index: str | None, request: Callable[[str], requests.Request]) -> list[Match]:
+        if index is None and self._vector_index is None:
+            described = self._database.execute("DescribeTable", {"TableName": self.name})["Table"]
+            self._vector_index = requests.only_vector_index(described)
+        asked = request(index or self._vector_index or "")
+        return requests.matches_of(self._database.execute("SearchVectors", asked))

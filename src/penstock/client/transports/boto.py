@@ -24,6 +24,15 @@ from penstock.errors import (
     UnknownOperationException,
 )
 
+_SEARCH = "dynamodb, searched"
+"""SearchVectors has hosts of its own at AWS."""
+
+
+def _service(operation: str) -> str:
+    if operation == "SearchVectors":
+        return _SEARCH
+    return "dynamodbstreams" if operation in STREAMS_OPERATIONS else "dynamodb"
+
 
 class BotoTransport:
     """Calls one endpoint through boto3, without its retries. Safe to share between threads."""
@@ -43,7 +52,7 @@ class BotoTransport:
         if self._closed:
             raise network.closed(self.name)
         try:
-            client = self._client("dynamodbstreams" if operation in STREAMS_OPERATIONS else "dynamodb")
+            client = self._client(_service(operation))
         except Exception as error:
             raise self._failure(error) from error
         if operation not in client.meta.service_model.operation_names:
@@ -79,10 +88,12 @@ class BotoTransport:
             read_timeout=limits.read_seconds,
             tcp_keepalive=True,
         )
-        host = self.endpoint.streams if service == "dynamodbstreams" else self.endpoint.host
+        hosts = {"dynamodbstreams": self.endpoint.streams, _SEARCH: self.endpoint.search}
+        host = hosts.get(service, self.endpoint.host)
         keys: Any = self._keys()
         make: Any = boto3.session.Session(profile_name=self.endpoint.profile).client
-        client = make(service, region_name=self.endpoint.region, endpoint_url=host.url, config=config, **keys)
+        named = "dynamodb" if service == _SEARCH else service
+        client = make(named, region_name=self.endpoint.region, endpoint_url=host.url, config=config, **keys)
         event = client.meta.service_model.service_id.hyphenize()
         client.meta.events.register(f"before-call.{event}", self._before_call)
         client.meta.events.register(f"before-parse.{event}", self._before_parse)

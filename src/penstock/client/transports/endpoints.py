@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlsplit
 
 from penstock.errors import BadUrl
@@ -88,6 +88,14 @@ class Endpoint:
     region: str
     aws: bool = False
     profile: str | None = None
+
+    @property
+    def search(self) -> Host:
+        """Where SearchVectors is asked: AWS has hosts of their own for it; everybody else answers it as the rest."""
+        if not _AWS_HOST.fullmatch(self.host.host):
+            return self.host
+        name = self.host.host.replace(".ddb.", ".search-ddb.", 1)
+        return replace(self.host, host=name if name != self.host.host else f"search-{name}")
 
     @property
     def is_amazons(self) -> bool:

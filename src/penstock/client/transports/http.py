@@ -273,10 +273,12 @@ class RemoteState(Generic[P]):
         self.capabilities = Capabilities(local_order=is_other, tells_changes=is_other, tells_settings=not is_other)
         self._credentials = credentials or credentials_for(endpoint)
         self._messages = Messages(endpoint, now)
-        items, streams = self._messages.items, self._messages.streams
+        items, streams, searches = self._messages.items, self._messages.streams, self._messages.searches
         self._pools = {items: pool(self.name, items.route, limits)}
         same = endpoint.streams == endpoint.host
         self._pools[streams] = self._pools[items] if same else pool(self.name, streams.route, limits)
+        if searches is not items:
+            self._pools[searches] = pool(self.name, searches.route, limits)
 
     def _close_pools(self) -> None:
         for pool in self._pools.values():

@@ -291,7 +291,7 @@ Trouble = Literal["clock", "expired"]
 
 
 class Lane:
-    """One of the two hosts of an endpoint (items, streams): its route, and its requests."""
+    """One of the hosts of an endpoint (items, searches, streams): its route, and its requests."""
 
     def __init__(self, name: str, host: Host, region: str, prefix: str) -> None:
         self.route = Route.to(name, host)
@@ -326,11 +326,16 @@ class Messages:
     def __init__(self, endpoint: Endpoint, now: Callable[[], float] = time.time) -> None:
         self.endpoint = endpoint
         self.items = Lane(endpoint.name, endpoint.host, endpoint.region, "DynamoDB_20120810")
+        self.searches = self.items
+        if endpoint.search != endpoint.host:
+            self.searches = Lane(endpoint.name, endpoint.search, endpoint.region, "DynamoDB_20120810")
         self.streams = Lane(endpoint.name, endpoint.streams, endpoint.region, "DynamoDBStreams_20120810")
         self.skew_seconds = 0.0  # of the server's clock, as far as it has told; added to ours
         self._now = now
 
     def lane(self, operation: str) -> Lane:
+        if operation == "SearchVectors":
+            return self.searches
         return self.streams if operation in STREAMS_OPERATIONS else self.items
 
     @staticmethod

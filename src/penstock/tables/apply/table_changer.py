@@ -43,7 +43,7 @@ from penstock.errors import (
 )
 from penstock.retry import Backoff
 from penstock.tables.definitions import aws_shapes
-from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.definition import Table, VectorIndex
 from penstock.tables.definitions.resource_policy import same_policy
 from penstock.tables.plan.changes import (
     AddIndex,
@@ -217,7 +217,7 @@ def status_of(description: Json) -> str:
 
 
 def indexes_of(description: Json) -> list[Json]:
-    return description.get("GlobalSecondaryIndexes") or []
+    return [*(description.get("GlobalSecondaryIndexes") or ()), *(description.get("VectorIndexes") or ())]
 
 
 def is_active(description: Json) -> bool:
@@ -239,10 +239,10 @@ def is_done(change: Change, description: Json) -> bool:
     live = aws_shapes.from_description(description)
     match change:
         case AddIndex(index):
-            there = live.index(index.name)
+            there = live.index(index.name) or live.vector_index(index.name)
             return there is not None and there.shape == index.shape
         case DropIndex(index):
-            return live.index(index.name) is None
+            return live.index(index.name) is None and live.vector_index(index.name) is None
         case SetStream(view):
             return live.stream == view
         case ClearStream():
@@ -253,7 +253,7 @@ def is_done(change: Change, description: Json) -> bool:
 
 def with_definitions(request: Request, change: Change, description: Json) -> Request:
     """A new index needs the types of its key; moto takes those that it is sent for all that there are, so all are."""
-    if not isinstance(change, AddIndex):
+    if not isinstance(change, AddIndex) or "AttributeDefinitions" not in request.body:
         return request
     every = {*aws_shapes.from_description(description).attributes, *change.attributes}
     definitions = aws_shapes.attribute_definitions(sorted(every))
@@ -819,11 +819,12 @@ Update = (
 def _update(change: Update) -> Json:
     """The members of an UpdateTable request."""
     match change:
-        case AddIndex(index):
-            definitions = aws_shapes.attribute_definitions(change.attributes)
-            return {"AttributeDefinitions": definitions, **_index_update("Create", aws_shapes.index_shape(index))}
+        case AddIndex():
+            return _new_index(change)
         case DropIndex(index):
-            return _index_update("Delete", {"IndexName": index.name})
+            gone = {"IndexName": index.name}
+            is_vector = isinstance(index, VectorIndex)
+            return {"VectorIndexUpdates": [{"Delete": gone}]} if is_vector else _index_update("Delete", gone)
         case UpdateBilling(billing, _, indexes):
             updates = [
                 {"Update": {"IndexName": one, "ProvisionedThroughput": aws_shapes.units(units)}}
@@ -854,6 +855,14 @@ def _update(change: Update) -> Json:
             return {"SSESpecification": aws_shapes.encryption(sse)}
         case _:
             assert_never(change)
+
+
+def _new_index(change: AddIndex) -> Json:
+    definitions = aws_shapes.attribute_definitions(change.attributes)
+    if not isinstance(change.index, VectorIndex):
+        return {"AttributeDefinitions": definitions, **_index_update("Create", aws_shapes.index_shape(change.index))}
+    created = {"VectorIndexUpdates": [{"Create": aws_shapes.vector_index_shape(change.index)}]}
+    return created | ({"AttributeDefinitions": definitions} if definitions else {})
 
 
 def _creation(table: Table, name: str, tags: Mapping[str, str] | None) -> tuple[Request, ...]:

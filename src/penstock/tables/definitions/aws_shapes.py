@@ -19,6 +19,7 @@ from penstock.tables.definitions.definition import (
     Maximum,
     Table,
     Throughput,
+    VectorIndex,
 )
 from penstock.tables.definitions.problems import LEAST_WARM
 from penstock.tables.definitions.resource_policy import policy_text
@@ -49,6 +50,7 @@ def create_request(table: Table, name: str, tags: Mapping[str, str] | None = Non
     _put(request, "WarmThroughput", table.warm and warm(table.warm))
     _put(request, "LocalSecondaryIndexes", [index_shape(one) for one in local])
     _put(request, "GlobalSecondaryIndexes", [index_shape(one) for one in others])
+    _put(request, "VectorIndexes", [vector_index_shape(one) for one in table.vector_indexes])
     _put(request, "StreamSpecification", stream(table.stream) if table.stream else None)
     _put(request, "SSESpecification", encryption(table.sse) if table.sse else None)
     _put(request, "TableClass", table.table_class)
@@ -80,6 +82,25 @@ def index_shape(index: Index) -> Json:
     _put(shape, "OnDemandThroughput", index.on_demand_max and new_maximum(index.on_demand_max))
     _put(shape, "WarmThroughput", index.warm and warm(index.warm))
     return shape
+
+
+def vector_index_shape(index: VectorIndex) -> Json:
+    """A vector index as CreateTable and UpdateTable are told of it."""
+    schema = [] if index.partition is None else [_search_element(index.partition, "HASH")]
+    schema += [_search_element(one, "INLINE_FILTER") for one in index.filters]
+    shape: Json = {
+        "IndexName": index.name,
+        "VectorAttribute": {"AttributeName": index.attribute},
+        "Dimensions": index.dimensions,
+        "DistanceFunction": index.distance.upper(),
+        "Projection": projection(index.projection),
+    }
+    _put(shape, "SearchSchema", schema)
+    return shape
+
+
+def _search_element(attribute: Attribute, kind: str) -> Json:
+    return {"AttributeName": attribute.name, "SearchSchemaElementType": kind}
 
 
 def projection(kept: str | tuple[str, ...]) -> Json:
@@ -176,7 +197,7 @@ _RESCALED = ("LastIncreaseDateTime", "LastDecreaseDateTime")
 def facts_of(description: Mapping[str, Any]) -> Facts:
     """State and sizes, from an answer of DescribeTable."""
     table = description.get("Table", description)
-    indexes = table.get("GlobalSecondaryIndexes") or ()
+    indexes = [*(table.get("GlobalSecondaryIndexes") or ()), *(table.get("VectorIndexes") or ())]
     return Facts(
         name=table["TableName"],
         status=table.get("TableStatus", "ACTIVE"),
@@ -211,6 +232,7 @@ def from_description(
         name=name or table["TableName"],
         key=key_of(table["KeySchema"], types),
         indexes=indexes_of(table, types, billing),
+        vector_indexes=vector_indexes_of(table, types),
         ttl=None if ttl is None else ttl_of(ttl),
         stream=stream_of(table),
         pitr=None if pitr is None else pitr_of(pitr),
@@ -274,6 +296,28 @@ def _index_of(shape: Mapping[str, Any], types: Mapping[str, str], billing: Billi
         throughput=units_of(shape.get("ProvisionedThroughput")) if provisioned else None,
         on_demand_max=None if local else maximum_of(shape, billing),
         warm=None if local else warm_of(shape, billing),
+    )
+
+
+def vector_indexes_of(table: Mapping[str, Any], types: Mapping[str, str]) -> tuple[VectorIndex, ...]:
+    shapes = [one for one in table.get("VectorIndexes") or () if one.get("IndexStatus") != "DELETING"]
+    return tuple(sorted((_vector_index_of(one, types) for one in shapes), key=lambda one: one.name))
+
+
+def _vector_index_of(shape: Mapping[str, Any], types: Mapping[str, str]) -> VectorIndex:
+    kept = shape["Projection"]
+    parts = [
+        (Attribute(one["AttributeName"], types[one["AttributeName"]]), one["SearchSchemaElementType"])
+        for one in shape.get("SearchSchema") or ()
+    ]
+    return VectorIndex(
+        shape["IndexName"],
+        shape["VectorAttribute"]["AttributeName"],
+        dimensions=shape["Dimensions"],
+        distance=shape["DistanceFunction"],
+        partition=next((one for one, kind in parts if kind == "HASH"), None),
+        filters=[one for one, kind in parts if kind != "HASH"],
+        projection=kept.get("NonKeyAttributes", ()) if kept["ProjectionType"] == "INCLUDE" else kept["ProjectionType"],
     )
 
 

@@ -144,6 +144,61 @@ class Index:
 
 @checked_arguments
 @dataclass(frozen=True, slots=True, init=False)
+class VectorIndex:
+    """An index that finds the items whose vectors are nearest to one: `table.search(vector)`.
+
+        VectorIndex("by-meaning", "embedding", dimensions=256, distance="cosine", filters=["kind:S"])
+
+    `distance` is "cosine", "dot_product" or "euclidean". `partition` is an attribute whose value every search must
+    name, `filters` are those that a search may name. It is checked with the table that it belongs to.
+    """
+
+    name: str
+    attribute: str
+    dimensions: int
+    distance: str
+    partition: Attribute | None
+    filters: tuple[Attribute, ...]
+    projection: str | tuple[str, ...]
+
+    def __init__(
+        self,
+        name: str,
+        attribute: str,
+        *,
+        dimensions: int,
+        distance: str = "cosine",
+        partition: str | Attribute | None = None,
+        filters: str | Attribute | Sequence[str | Attribute] = (),
+        projection: str | Iterable[str] = "ALL",
+    ) -> None:
+        _set(
+            self,
+            name=name,
+            attribute=attribute,
+            dimensions=dimensions,
+            distance=distance.lower() if isinstance(distance, str) else distance,
+            partition=None if partition is None else Attribute.parse(partition),
+            filters=attributes_of(filters),
+            projection=tuple(sorted(projection, key=str)) if _is_several(projection) else projection,
+        )
+
+    @property
+    def key(self) -> Key:
+        """What a search chooses items by."""
+        return Key(() if self.partition is None else (self.partition,), self.filters)
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What DynamoDB cannot alter in an index that exists: everything but its name."""
+        return self.attribute, self.dimensions, self.distance, self.key, self.projection
+
+
+AnyIndex = Index | VectorIndex
+
+
+@checked_arguments
+@dataclass(frozen=True, slots=True, init=False)
 class Table:
     """A table's definition; see the invariants at the top of this file.
 
@@ -159,6 +214,7 @@ class Table:
     name: str
     key: Key
     indexes: tuple[Index, ...]
+    vector_indexes: tuple[VectorIndex, ...]
     ttl: str | None
     stream: str | None
     pitr: int | None
@@ -183,6 +239,7 @@ class Table:
         key: str | Attribute | Key | Sequence[str | Attribute],
         *,
         indexes: Iterable[Index] = (),
+        vector_indexes: Iterable[VectorIndex] = (),
         ttl: str | None = None,
         stream: str | None = None,
         pitr: bool | int | None = None,
@@ -202,6 +259,7 @@ class Table:
             name=name,
             key=_table_key(key),
             indexes=_sorted_indexes(indexes, billing),
+            vector_indexes=_sorted_vector_indexes(vector_indexes),
             ttl=ttl,
             stream=stream,
             pitr=_days(pitr),
@@ -250,9 +308,14 @@ class Table:
 
     @property
     def attributes(self) -> tuple[Attribute, ...]:
-        """Every key attribute of the table and its indexes, once, by name."""
-        every = {one for index in self.indexes for one in index.key.attributes} | set(self.key.attributes)
+        """Every key attribute of the table and its indexes, and what vectors are chosen by, once, by name."""
+        every = {one for index in self.every_index for one in index.key.attributes} | set(self.key.attributes)
         return tuple(sorted(every))
+
+    @property
+    def every_index(self) -> tuple[AnyIndex, ...]:
+        """Its indexes and its vector indexes."""
+        return (*self.indexes, *self.vector_indexes)
 
     @property
     def global_indexes(self) -> tuple[Index, ...]:
@@ -268,6 +331,10 @@ class Table:
         """The index of this name; None if there is none."""
         return next((index for index in self.indexes if index.name == name), None)
 
+    def vector_index(self, name: str) -> VectorIndex | None:
+        """The vector index of this name; None if there is none."""
+        return next((index for index in self.vector_indexes if index.name == name), None)
+
     def replace(self, **members: Any) -> Table:
         """The same table but for these members, not checked."""
         return Table.unchecked(**{one.name: getattr(self, one.name) for one in fields(self)} | members)
@@ -275,6 +342,7 @@ class Table:
 
 _ABSENT: dict[str, Any] = {
     "indexes": (),
+    "vector_indexes": (),
     "ttl": None,
     "stream": None,
     "pitr": None,
@@ -318,6 +386,13 @@ def _sorted_indexes(indexes: Iterable[Index], billing: Billing) -> Iterable[Inde
         for one in several
     )
     return tuple(sorted(filled, key=lambda one: str(one.name)))
+
+
+def _sorted_vector_indexes(indexes: Iterable[VectorIndex]) -> Iterable[VectorIndex]:
+    several = tuple(indexes) if _is_several(indexes) else indexes
+    if not isinstance(several, tuple) or not all(isinstance(one, VectorIndex) for one in several):
+        return several  # `check` refuses it
+    return tuple(sorted(several, key=lambda one: str(one.name)))
 
 
 def _is_several(value: object) -> bool:

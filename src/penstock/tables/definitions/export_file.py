@@ -91,6 +91,8 @@ def _table_form(table: Table, *, warm: bool) -> Json:
     ):
         if indexes:
             form[member] = [_index_form(one, warm=warm) for one in indexes]
+    if table.vector_indexes:
+        form["VectorIndexes"] = [aws_shapes.vector_index_shape(one) for one in table.vector_indexes]
     if table.stream is not None:
         form["StreamSpecification"] = aws_shapes.stream(table.stream)
     return form | _settings_form(table)
@@ -257,4 +259,4 @@ def _summary_line(row: SummaryRow) -> tuple[str, ...]:
     told = f"{billing.read} read, {billing.write} write" if isinstance(billing, Throughput) else "on demand"
     items, size = ("missing", "") if facts is None else (f"{facts.items:,}", f"{facts.bytes:,}")
     name = table.name if facts is None else facts.name
-    return name, str(table.key), str(len(table.indexes)), told, items, size, row.file
+    return name, str(table.key), str(len(table.every_index)), told, items, size, row.file

@@ -81,6 +81,23 @@ _GLOBAL_INDEXES = _shape(
     WarmThroughput=_WARM,
     unread="Backfilling IndexArn IndexSizeBytes ItemCount",
 )
+_VECTOR_INDEXES = _shape(
+    required="IndexName VectorAttribute Dimensions DistanceFunction Projection",
+    several=True,
+    IndexName=_TEXT,
+    IndexStatus=_TEXT,
+    VectorAttribute=_shape(required="AttributeName", AttributeName=_TEXT),
+    Dimensions=_WHOLE,
+    DistanceFunction=_one_of("COSINE", "DOT_PRODUCT", "EUCLIDEAN"),
+    SearchSchema=_shape(
+        required="AttributeName SearchSchemaElementType",
+        several=True,
+        AttributeName=_TEXT,
+        SearchSchemaElementType=_one_of("HASH", "INLINE_FILTER"),
+    ),
+    Projection=_PROJECTION,
+    unread="Backfilling IndexArn IndexSizeBytes ItemCount",
+)
 _TABLE = _shape(
     required="AttributeDefinitions KeySchema",
     TableName=_TEXT,
@@ -96,6 +113,7 @@ _TABLE = _shape(
     WarmThroughput=_WARM,
     LocalSecondaryIndexes=_LOCAL_INDEXES,
     GlobalSecondaryIndexes=_GLOBAL_INDEXES,
+    VectorIndexes=_VECTOR_INDEXES,
     StreamSpecification=_shape(required="StreamEnabled", StreamEnabled=_FLAG, StreamViewType=_TEXT),
     TableClassSummary=_shape(TableClass=_TEXT, unread="LastUpdateDateTime"),
     SSEDescription=_shape(
@@ -188,6 +206,10 @@ def _wrong_together(document: Mapping[str, Any]) -> Iterator[WrongMember]:
     keys = [("KeySchema", table["KeySchema"])]
     for member in ("LocalSecondaryIndexes", "GlobalSecondaryIndexes"):
         keys += [(f"{member}/{at}/KeySchema", one["KeySchema"]) for at, one in enumerate(table.get(member) or ())]
+    keys += [
+        (f"VectorIndexes/{at}/SearchSchema", one.get("SearchSchema") or ())
+        for at, one in enumerate(table.get("VectorIndexes") or ())
+    ]
     for place, key in keys:
         for at, part in enumerate(key):
             if part["AttributeName"] not in defined:

@@ -19,10 +19,13 @@ from penstock.wire.limits import (
     INDEX_RANGE_ATTRIBUTES,
     LOCAL_INDEXES,
     PROJECTED_ATTRIBUTES,
+    VECTOR_DIMENSIONS,
+    VECTOR_INDEXES,
+    VECTOR_INLINE_FILTERS,
 )
 
 if TYPE_CHECKING:
-    from penstock.tables.definitions.definition import Attribute, Index, Key, Table
+    from penstock.tables.definitions.definition import AnyIndex, Attribute, Index, Key, Table, VectorIndex
 
 NAME_CHARACTERS = 255
 SHORTEST_NAME = 3
@@ -35,6 +38,7 @@ LONGEST_PITR_DAYS = 35
 LEAST_WARM = (12_000, 4_000)  # reads and writes a second that every new on-demand table can take
 
 TYPES = ("S", "N", "B")
+DISTANCES = ("cosine", "dot_product", "euclidean")
 VIEWS = ("KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES")
 IGNORABLE = (
     "billing",
@@ -117,6 +121,9 @@ def problems_of(table: Table) -> Iterator[Problem]:
     yield from _count_problems(table, where)
     for index in table.indexes:
         yield from _index_problems(table, index, f"{where}, index {index.name!r}")
+    yield from _vector_table_problems(table, where)
+    for vectors in table.vector_indexes:
+        yield from _vector_problems(table, vectors, f"{where}, vector index {vectors.name!r}")
     yield from _ttl_problems(table, where)
     yield from _capacity_problems(table, where)
     yield from _setting_problems(table, where)
@@ -152,6 +159,10 @@ def _are_indexes(value: object) -> bool:
     return isinstance(value, tuple) and all(hasattr(one, "projection") for one in value)
 
 
+def _are_vector_indexes(value: object) -> bool:
+    return isinstance(value, tuple) and all(hasattr(one, "dimensions") for one in value)
+
+
 def _is_key(value: object) -> bool:
     parts = [getattr(value, role, None) for role in ("hash", "range")]
     attributes = [one for part in parts if isinstance(part, tuple) for one in part]
@@ -181,6 +192,10 @@ _KEY = (_is_key, 'Use "id:S", or ("id:S", "at:N") with a sort key')
 _TABLE_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "key": _KEY,
     "indexes": (_are_indexes, 'Use a list of Index(…), such as [Index("by-state", "state:S")]'),
+    "vector_indexes": (
+        _are_vector_indexes,
+        'Use a list of VectorIndex(…), such as [VectorIndex("near", "embedding", dimensions=256)]',
+    ),
     "ttl": (_is_text, "Use the name of an attribute in quotes, or None"),
     "pitr": (lambda value: isinstance(value, int), "Use True, False, a whole number of days, or None"),
     "tags": (lambda value: isinstance(value, Mapping), 'Use a mapping, such as {"team": "billing"}, or None'),
@@ -200,7 +215,18 @@ _INDEX_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "on_demand_max": _MAXIMUM,
     "warm": _WARM,
 }
-_NEVER_NONE = ("name", "key", "ignore", "indexes", "projection", "local")
+_VECTOR_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "name": (_is_text, 'Write its name first, as in VectorIndex("near", "embedding", dimensions=256)'),
+    "attribute": (_is_text, "Use the name of the attribute that has the vector, in quotes"),
+    "dimensions": (lambda value: type(value) is int, "Use a whole number: how many numbers a vector has"),
+    "distance": (_is_text, 'Use "cosine", "dot_product" or "euclidean"'),
+    "key": (_is_key, 'Write partition="tenant:S" and filters=["kind:S", "year:N"]'),
+    "projection": (_is_projection, 'Use "ALL", "KEYS_ONLY" or a list of attributes'),
+}
+_NEVER_NONE = (
+    *("name", "key", "ignore", "indexes", "projection", "local"),
+    *("vector_indexes", "attribute", "dimensions", "distance"),
+)
 
 
 def _type_problems(table: Table, where: str) -> Iterator[Problem]:
@@ -209,6 +235,9 @@ def _type_problems(table: Table, where: str) -> Iterator[Problem]:
     if _are_indexes(table.indexes):
         for index in table.indexes:
             yield from _wrong_members(index, _INDEX_TYPES, f"{where}, index {index.name!r}")
+    if _are_vector_indexes(table.vector_indexes):
+        for vectors in table.vector_indexes:
+            yield from _wrong_members(vectors, _VECTOR_TYPES, f"{where}, vector index {vectors.name!r}")
 
 
 def _wrong_members(
@@ -266,6 +295,7 @@ def _attribute_problems(where: str, attribute: Attribute) -> Iterator[Problem]:
 def _type_conflicts(table: Table, where: str) -> Iterator[Problem]:
     types: dict[str, dict[str, str]] = {}
     parts = [("its key", table.key), *((f"index {index.name}", index.key) for index in table.indexes)]
+    parts += [(f"vector index {index.name}", index.key) for index in table.vector_indexes]
     for place, key in parts:
         for attribute in key.attributes:
             if attribute.type in TYPES:
@@ -280,16 +310,49 @@ def _count_problems(table: Table, where: str) -> Iterator[Problem]:
     for kind, indexes, most in (
         ("global", table.global_indexes, GLOBAL_INDEXES),
         ("local", table.local_indexes, LOCAL_INDEXES),
+        ("vector", table.vector_indexes, VECTOR_INDEXES),
     ):
         if len(indexes) > most:
             yield Problem(where, f"it has {len(indexes)} {kind} indexes", f"DynamoDB allows {most}; remove some")
-    for name, times in Counter(index.name for index in table.indexes).items():
+    for name, times in Counter(index.name for index in table.every_index).items():
         if times > 1:
             yield Problem(where, f"{times} of its indexes are called {name!r}", "Give each its own name")
-    listed = sum(len(index.projection) for index in table.indexes if isinstance(index.projection, tuple))
+    listed = sum(len(index.projection) for index in table.every_index if isinstance(index.projection, tuple))
+    listed += sum(1 + len(index.filters) for index in table.vector_indexes)  # its vector and its filters count too
     if listed > PROJECTED_ATTRIBUTES:
         text = f"its indexes list {listed} projected attributes in all"
         yield Problem(where, text, f'DynamoDB allows {PROJECTED_ATTRIBUTES}; use projection="ALL" for some')
+
+
+def _vector_table_problems(table: Table, where: str) -> Iterator[Problem]:
+    if table.vector_indexes and table.billing != "on-demand":
+        yield Problem(where, "it is provisioned and has vector indexes", 'They need billing="on-demand"')
+    lengths: dict[str, int] = {}
+    for index in table.vector_indexes:
+        first = lengths.setdefault(index.attribute, index.dimensions)
+        if first != index.dimensions:
+            text = f"{index.attribute!r} has {first} dimensions in one vector index and {index.dimensions} in another"
+            yield Problem(where, text, "All vector indexes on one attribute have the same dimensions")
+    for name in sorted({one.name for one in table.attributes} & lengths.keys()):
+        yield Problem(where, f"{name!r} is a vector and a part of a key", "Use another attribute for one of them")
+
+
+def _vector_problems(table: Table, index: VectorIndex, where: str) -> Iterator[Problem]:
+    yield from _name_problems(where, index.name, shortest=SHORTEST_NAME)
+    if not 1 <= _bytes(index.attribute) <= ATTRIBUTE_NAME_BYTES:
+        yield Problem(where, "the name of its vector is empty or too long", f"Use 1 to {ATTRIBUTE_NAME_BYTES} bytes")
+    if not 1 <= index.dimensions <= VECTOR_DIMENSIONS:
+        yield Problem(where, f"it has {index.dimensions} dimensions", f"Use 1 to {VECTOR_DIMENSIONS}")
+    if index.distance not in DISTANCES:
+        yield Problem(where, f"its distance is {index.distance!r}", f"Use one of {', '.join(DISTANCES)}")
+    if len(index.filters) > VECTOR_INLINE_FILTERS:
+        yield Problem(where, f"it has {len(index.filters)} filters", f"Use at most {VECTOR_INLINE_FILTERS}")
+    for name, times in Counter(index.key.names).items():
+        if times > 1:
+            yield Problem(where, f"{name!r} is {times} times among its partition and filters", "Name it once")
+    for attribute in dict.fromkeys(index.key.attributes):
+        yield from _attribute_problems(where, attribute)
+    yield from _projection_problems(index, where)
 
 
 def _index_problems(table: Table, index: Index, where: str) -> Iterator[Problem]:
@@ -314,7 +377,7 @@ def _local_problems(table: Table, index: Index, where: str) -> Iterator[Problem]
         yield Problem(where, "a local index has capacity of its own", "It uses its table's; leave it out")
 
 
-def _projection_problems(index: Index, where: str) -> Iterator[Problem]:
+def _projection_problems(index: AnyIndex, where: str) -> Iterator[Problem]:
     projection = index.projection
     if isinstance(projection, str):
         if projection not in ("ALL", "KEYS_ONLY"):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.tables.definitions.definition import PITR_DAYS, Attribute, Index, Maximum, Table, Throughput
+from penstock.tables.definitions.definition import PITR_DAYS, Attribute, Index, Maximum, Table, Throughput, VectorIndex
 from penstock.tables.definitions.resource_policy import policy_document
 
 _MODULE = "penstock.tables.definitions.definition"
@@ -17,13 +17,18 @@ def module_text(tables: Iterable[Table], comments: Mapping[str, Sequence[str]] |
     said = comments or {}
     bodies = [_commented(said.get(table.name, ()), _table(table)) for table in tables]
     text = "".join(f"{body},\n" for body in bodies)
-    imports = [_import("penstock", ("Index", "Table"), text), _import(_MODULE, ("Maximum", "Throughput"), text)]
+    names = ("Index", "Table", "VectorIndex")
+    imports = [_import("penstock", names, text), _import(_MODULE, ("Maximum", "Throughput"), text)]
     return f"{''.join(imports)}\nall = [\n{text}]\n"
 
 
 def _import(module: str, names: Sequence[str], text: str) -> str:
-    needed = [name for name in names if f"{name}(" in text]
+    needed = [name for name in names if _is_used(name, text)]
     return f"from {module} import {', '.join(needed)}\n" if needed else ""
+
+
+def _is_used(name: str, text: str) -> bool:
+    return any(f"{before}{name}(" in text for before in (" ", "="))
 
 
 def _commented(lines: Sequence[str], body: str) -> str:
@@ -36,6 +41,9 @@ def _table(table: Table) -> str:
     if table.indexes:
         inner = "".join(f"            {_index(one, table)},\n" for one in table.indexes)
         members.append(("indexes", f"[\n{inner}        ]"))
+    if table.vector_indexes:
+        inner = "".join(f"            {_vector_index(one)},\n" for one in table.vector_indexes)
+        members.append(("vector_indexes", f"[\n{inner}        ]"))
     members += [
         (name, _literal(getattr(table, name))) for name in ("ttl", "stream") if getattr(table, name) is not None
     ]
@@ -75,6 +83,19 @@ def _index(index: Index, table: Table) -> str:
     if index.warm is not None:
         words.append(f"warm={_throughput(index.warm)}")
     return f"Index({', '.join(words)})"
+
+
+def _vector_index(index: VectorIndex) -> str:
+    words = [_literal(index.name), _literal(index.attribute), f"dimensions={index.dimensions}"]
+    words.append(f"distance={_literal(index.distance)}")
+    if index.partition is not None:
+        words.append(f"partition={_literal(str(index.partition))}")
+    if index.filters:
+        words.append(f"filters={_literal([str(one) for one in index.filters])}")
+    if index.projection != "ALL":
+        kept = index.projection if isinstance(index.projection, str) else list(index.projection)
+        words.append(f"projection={_literal(kept)}")
+    return f"VectorIndex({', '.join(words)})"
 
 
 def _attributes(several: Sequence[Attribute]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from penstock.tables.definitions.aws_shapes import ON_DEMAND_WARM
-from penstock.tables.definitions.definition import Attribute, Billing, Index, Maximum, Table, Throughput
+from penstock.tables.definitions.definition import AnyIndex, Attribute, Billing, Index, Maximum, Table, Throughput
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ReplaceTable:
 
 @dataclass(frozen=True, slots=True)
 class DropIndex:
-    index: Index
+    index: AnyIndex
     replaced: bool = False
     """Another of the same name follows."""
 
@@ -47,7 +47,7 @@ class DropIndex:
 class AddIndex:
     """`attributes` are the definitions that the request must carry: the index's own key."""
 
-    index: Index
+    index: AnyIndex
     replaces: bool = False
 
     @property
@@ -343,8 +343,10 @@ def is_destructive(change: Change, items: int = 0) -> bool:
             return False
 
 
-def fill_seconds(index: Index, items: int) -> float:
+def fill_seconds(index: AnyIndex, items: int) -> float:
     """About how long an index takes to fill: at what it can write, one unit an item."""
+    if not isinstance(index, Index):
+        return items / ON_DEMAND_WARM.write
     rate = index.warm.write if index.warm else ON_DEMAND_WARM.write
     if index.throughput is not None:
         rate = index.throughput.write
@@ -398,9 +400,9 @@ def describe(change: Change) -> str:
         case ReplaceTable(live, wanted):
             return "replace: primary key changes" if live.key != wanted.key else "replace: local indexes change"
         case AddIndex(index):
-            return f"+ index {index.name} ({index.key})"
+            return f"+ {index_text(index)}"
         case DropIndex(index):
-            return f"- index {index.name}"
+            return f"- {'index' if isinstance(index, Index) else 'vector index'} {index.name}"
         case UpdateBilling(billing, was):
             return f"~ capacity: {capacity_text(was)} → {capacity_text(billing)}"
         case UpdateThroughput(units, was):
@@ -468,6 +470,12 @@ def _describe_setting(change: Setting) -> str:
             assert_never(change)
 
 
+def index_text(index: AnyIndex) -> str:
+    if isinstance(index, Index):
+        return f"index {index.name} ({index.key})"
+    return f"vector index {index.name} ({index.attribute}, {index.dimensions} dimensions, {index.distance})"
+
+
 def capacity_text(billing: Billing) -> str:
     return f"{billing.read:,} read, {billing.write:,} write" if isinstance(billing, Throughput) else "on demand"
 
@@ -487,7 +495,7 @@ def describe_whole(change: Change) -> str:
     """What happens to a table as a whole."""
     match change:
         case CreateTable(table):
-            return f"+ table ({table.key}), indexes: {len(table.indexes)}"
+            return f"+ table ({table.key}), indexes: {len(table.every_index)}"
         case DeleteTable(table):
             return f"- table ({table.key})"
         case _:

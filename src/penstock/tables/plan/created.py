@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.tables.definitions.definition import Attribute, Index, Key, Maximum, Table, Throughput
+from penstock.tables.definitions.definition import (
+    AnyIndex,
+    Attribute,
+    Index,
+    Key,
+    Maximum,
+    Table,
+    Throughput,
+    VectorIndex,
+)
 from penstock.tables.plan.changes import (
     Change,
     SetDeletionProtection,
@@ -24,7 +33,13 @@ from penstock.tables.plan.changes import (
 def created_lines(table: Table) -> tuple[str, ...]:
     """`key id (S)`, `index by-email: email (S), all attributes`, `on demand`, `ttl expires`, …"""
     settings = (describe(one)[2:] for one in _settings(table))  # without the sign of a change
-    return (f"key {_key(table.key)}", *map(_index, table.indexes), _capacity(table), *settings)
+    return (
+        f"key {_key(table.key)}",
+        *map(_index, table.indexes),
+        *map(_vector_index, table.vector_indexes),
+        _capacity(table),
+        *settings,
+    )
 
 
 def _key(key: Key) -> str:
@@ -39,13 +54,26 @@ def _attribute(attribute: Attribute) -> str:
 
 
 def _index(index: Index) -> str:
-    kept = {"ALL": "all attributes", "KEYS_ONLY": "keys only"}
-    told = kept.get(index.projection) if isinstance(index.projection, str) else f"with {', '.join(index.projection)}"
-    words = [_key(index.key), told or str(index.projection)]
+    words = [_key(index.key), _projection(index)]
     if index.throughput is not None:
         words.append(capacity_text(index.throughput))
     words += _bounds(index.on_demand_max, index.warm)
     return f"{'local ' if index.local else ''}index {index.name}: {', '.join(words)}"
+
+
+def _vector_index(index: VectorIndex) -> str:
+    words = [index.attribute, f"{index.dimensions} dimensions", index.distance]
+    if index.partition is not None:
+        words.append(f"partition {_attribute(index.partition)}")
+    if index.filters:
+        words.append(f"filters {', '.join(map(_attribute, index.filters))}")
+    return f"vector index {index.name}: {', '.join([*words, _projection(index)])}"
+
+
+def _projection(index: AnyIndex) -> str:
+    if not isinstance(index.projection, str):
+        return f"with {', '.join(index.projection)}"
+    return {"ALL": "all attributes", "KEYS_ONLY": "keys only"}.get(index.projection, index.projection)
 
 
 def _capacity(table: Table) -> str:

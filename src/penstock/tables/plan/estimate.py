@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal
 
 from penstock.client.wrappers.metering import DEFAULT_PRICES
-from penstock.tables.definitions.definition import Billing, Index, Table, Throughput
+from penstock.tables.definitions.definition import Billing, Index, Table, Throughput, VectorIndex
 from penstock.tables.plan.changes import (
     AddIndex,
     Blocks,
@@ -178,13 +178,15 @@ def _amounts(table: TableSurvey, change: Change) -> Iterator[Amount]:
     match change:
         case CreateTable(made):
             yield monthly("capacity", _table_capacity(made))
-        case AddIndex(index):
+        case AddIndex(VectorIndex()) | DropIndex(VectorIndex()):
+            pass  # billed by the bytes that are written and searched: `_unknown` says so
+        case AddIndex(Index() as index):
             if index.throughput is None:
                 dollars = DEFAULT_PRICES.cost(0, _fill_units(table))
                 yield Amount(table.name, describe(change), "once", "writes of the index", dollars)
             yield monthly("capacity", PRICES.capacity(index.throughput))
             yield monthly("storage", _bytes(table) * PRICES.storage_gb / GB)
-        case DropIndex(index):
+        case DropIndex(Index() as index):
             yield monthly("capacity", -PRICES.capacity(index.throughput))
         case UpdateThroughput(units, was):
             yield monthly("capacity", PRICES.capacity(units) - PRICES.capacity(was))
@@ -205,6 +207,8 @@ def _unknown(table: TableSurvey, change: Change) -> Iterator[str]:
     match change:
         case UpdateBilling(billing):
             yield f"requests, which are billed {'from then on' if billing == 'on-demand' else 'no more'}"
+        case AddIndex(VectorIndex()):
+            yield "the vector index, which is billed by the bytes that are written to it and searched in it"
         case DropIndex(index):
             if _bytes(table) >= SMALL_BYTES:
                 yield f"what index {index.name} stored, and is saved"

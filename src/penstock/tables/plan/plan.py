@@ -116,6 +116,10 @@ def _removals(live: Table, wanted: Table) -> Iterator[Change]:
         successor = wanted.index(index.name)
         if successor is None or successor.shape != index.shape:
             yield DropIndex(index, replaced=successor is not None)
+    for vectors in live.vector_indexes:
+        other = wanted.vector_index(vectors.name)
+        if other is None or other.shape != vectors.shape:
+            yield DropIndex(vectors, replaced=other is not None)
 
 
 def _updates(live: Table, wanted: Table) -> Iterator[Change]:
@@ -156,6 +160,10 @@ def _additions(live: Table, wanted: Table) -> Iterator[Change]:
         before = live.index(index.name)
         if before is None or before.shape != index.shape:
             yield AddIndex(index, replaces=before is not None)
+    for vectors in wanted.vector_indexes:
+        there = live.vector_index(vectors.name)
+        if there is None or there.shape != vectors.shape:
+            yield AddIndex(vectors, replaces=there is not None)
     if wanted.stream is not None and wanted.stream != live.stream:
         yield SetStream(wanted.stream, replaces=live.stream)
     new_tags = {key: value for key, value in (wanted.tags or {}).items() if (live.tags or {}).get(key) != value}

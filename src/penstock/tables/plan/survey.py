@@ -21,7 +21,7 @@ from penstock.errors import (
 )
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
-from penstock.tables.definitions.definition import Index, Naming, Table, check_names
+from penstock.tables.definitions.definition import Index, Naming, Table, VectorIndex, check_names
 from penstock.tables.definitions.problems import DefinitionError
 from penstock.tables.plan.changes import (
     Change,
@@ -334,7 +334,11 @@ def _keep_added(table: TableSurvey, named: frozenset[str]) -> TableSurvey:
     stream = wanted.stream if is_stream_changed else live.table.stream  # a rekey may keep it
     try:
         # With them in the definition, capacity is planned for them too.
-        whole = wanted.replace(stream=stream, indexes=(*wanted.indexes, *(_fitted(index, wanted) for index in kept)))
+        whole = wanted.replace(
+            stream=stream,
+            indexes=(*wanted.indexes, *(_fitted(index, wanted) for index in kept if isinstance(index, Index))),
+            vector_indexes=(*wanted.vector_indexes, *(index for index in kept if isinstance(index, VectorIndex))),
+        )
     except DefinitionError as error:
         raise PenstockError(f"{table.name}: {names} {stays}, and there is no room for it: {error} {options}") from error
     note = "; ".join(filter(None, (table.note, f"index {names} {stays}; {options} drops it")))
