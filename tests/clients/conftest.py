@@ -34,7 +34,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if given := os.environ.get("PENSTOCK_CLIENTS_URL"):
         yield given
         return
-    with serving(tmp_path_factory.mktemp("clients") / "clients.db") as url:
+    home = tmp_path_factory.mktemp("clients")
+    (home / "buckets" / "clients").mkdir(parents=True)
+    with serving(home / "clients.db", "--buckets", str(home / "buckets")) as url:
         yield url
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from time import sleep
 from typing import Any
 
 import boto3
@@ -72,6 +73,7 @@ def test_every_operation_answers_what_its_model_describes(
     _settings(dynamodb, table)
     _backups(dynamodb, table_name)
     _vectors(dynamodb, f"{table_name}-vectors")
+    _transfers(dynamodb, table)
     dynamodb.delete_table(TableName=table_name)
     assert asked == set(OPERATIONS)
 
@@ -182,6 +184,38 @@ def _vectors(dynamodb: Any, table: str) -> None:
     dynamodb.put_item(TableName=table, Item={"id": {"S": "a"}, "meaning": {"L": vector}}, **EVERYTHING_OF_A_WRITE)
     dynamodb.search_vectors(TableName=table, IndexName="by_meaning", SearchVector=vector, TopK=1, **EVERYTHING)
     dynamodb.delete_table(TableName=table)
+
+
+def _transfers(dynamodb: Any, table: dict[str, Any]) -> None:
+    bucket = "clients"
+    export = dynamodb.export_table_to_point_in_time(TableArn=table["TableArn"], S3Bucket=bucket)["ExportDescription"]
+    while export["ExportStatus"] == "IN_PROGRESS":
+        export = dynamodb.describe_export(ExportArn=export["ExportArn"])["ExportDescription"]
+        sleep(0.05)
+    assert export["ItemCount"]
+    dynamodb.list_exports(TableArn=table["TableArn"])
+    name = f"{table['TableName']}-imported"
+    keys = {one["AttributeName"] for one in table["KeySchema"]}
+    told = dynamodb.import_table(
+        S3BucketSource={
+            "S3Bucket": bucket,
+            "S3KeyPrefix": export["ExportManifest"].replace("manifest-summary.json", "data/"),
+        },
+        InputFormat="DYNAMODB_JSON",
+        InputCompressionType="GZIP",
+        TableCreationParameters={
+            "TableName": name,
+            "KeySchema": table["KeySchema"],
+            "AttributeDefinitions": [one for one in table["AttributeDefinitions"] if one["AttributeName"] in keys],
+            "BillingMode": "PAY_PER_REQUEST",
+        },
+    )["ImportTableDescription"]
+    while told["ImportStatus"] == "IN_PROGRESS":
+        told = dynamodb.describe_import(ImportArn=told["ImportArn"])["ImportTableDescription"]
+        sleep(0.05)
+    assert told["ImportedItemCount"] == export["ItemCount"]
+    dynamodb.list_imports()
+    dynamodb.delete_table(TableName=name)
 
 
 def test_a_wrong_answer_would_be_noticed(boto_session: boto3.session.Session):

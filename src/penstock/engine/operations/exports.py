@@ -8,6 +8,7 @@ from math import floor
 from typing import Any, Final
 from uuid import uuid4
 
+from penstock.clock import utc_text
 from penstock.engine.catalog.catalog import OperationContext, parse_table_arn
 from penstock.engine.catalog.table_schema import TableInfo
 from penstock.engine.items import pitr_journal
@@ -17,7 +18,7 @@ from penstock.engine.registry import Request, Response, operation
 from penstock.engine.settings import Scope
 from penstock.engine.transfers import records
 from penstock.engine.transfers.buckets import NO_BUCKETS
-from penstock.engine.transfers.export_files import JSON, moment_text
+from penstock.engine.transfers.export_files import JSON
 from penstock.engine.transfers.export_run import INCREMENTAL, filter_parts
 from penstock.engine.transfers.records import IN_PROGRESS, Kind, Record, Transfer
 from penstock.errors import (
@@ -262,7 +263,7 @@ def _refuse_before_recovery(context: OperationContext, table: TableInfo, start: 
 
 
 def _second(at: float) -> str:
-    return f"{moment_text(floor(at))[:-5]}Z"
+    return f"{utc_text(floor(at))[:-5]}Z"
 
 
 def _bounds(table: TableInfo, specification: Request | None) -> Record:

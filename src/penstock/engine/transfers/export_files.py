@@ -15,7 +15,6 @@ import hashlib
 import zlib
 from base64 import b32encode, b64encode
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -132,9 +131,3 @@ def summary(place: Place, members: Mapping[str, Any]) -> bytes:
     """manifest-summary.json; `members` are what the export knows of itself."""
     version = "2023-08-01" if place.is_incremental else "2020-06-30"
     return orjson.dumps({"version": version, **members, "manifestFilesS3Key": place.key("manifest-files.json")})
-
-
-def moment_text(at: float) -> str:
-    """`2026-11-18T08:51:14.857Z`"""
-    moment = datetime.fromtimestamp(round(at, 3), UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from penstock.clock import utc_text
 from penstock.engine.transfers import export_files, records
 from penstock.engine.transfers.buckets import Bucket, Buckets, Encryption
 from penstock.engine.transfers.export_files import LEAST_FILES, DataBuffer, DataFile, Place
@@ -171,7 +172,7 @@ class ExportRun:
 
     def _summary_members(self, billed: int) -> Record:
         record, request, transfer = self._record, self._request, self._transfer
-        text = export_files.moment_text
+        text = utc_text
         members: Record = {
             "exportArn": transfer.arn,
             "startTime": text(transfer.started_at),

@@ -339,8 +339,7 @@ def _vector_table_problems(table: Table, where: str) -> Iterator[Problem]:
 
 def _vector_problems(table: Table, index: VectorIndex, where: str) -> Iterator[Problem]:
     yield from _name_problems(where, index.name, shortest=SHORTEST_NAME)
-    if not 1 <= _bytes(index.attribute) <= ATTRIBUTE_NAME_BYTES:
-        yield Problem(where, "the name of its vector is empty or too long", f"Use 1 to {ATTRIBUTE_NAME_BYTES} bytes")
+    yield from _attribute_name_problems(where, "its vector", index.attribute)
     if not 1 <= index.dimensions <= VECTOR_DIMENSIONS:
         yield Problem(where, f"it has {index.dimensions} dimensions", f"Use 1 to {VECTOR_DIMENSIONS}")
     if index.distance not in DISTANCES:
