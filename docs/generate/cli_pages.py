@@ -18,6 +18,7 @@ _NOTE = "<!-- Made by `python docs/generate`; edit the commands' help instead. -
 _PAGES = {
     "quickstart": "database",
     "serve": "database",
+    "dynamodb-local": "database",
     "up": "database",
     "backup": "database",
     "repair": "database",

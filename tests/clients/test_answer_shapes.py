@@ -9,6 +9,7 @@ from typing import Any
 import boto3
 import pytest
 from answer_shapes import differences
+from botocore.exceptions import ClientError
 from orders import order, orders_table
 
 from penstock.engine.registry import OPERATIONS
@@ -74,8 +75,10 @@ def test_every_operation_answers_what_its_model_describes(
     _backups(dynamodb, table_name)
     _vectors(dynamodb, f"{table_name}-vectors")
     _transfers(dynamodb, table)
+    _what_only_aws_has(dynamodb, table_name)
     dynamodb.delete_table(TableName=table_name)
-    assert asked == set(OPERATIONS)
+    models = (dynamodb.meta.service_model, streams.meta.service_model)
+    assert asked == set(OPERATIONS) & {name for model in models for name in model.operation_names}
 
 
 def _items(dynamodb: Any, table: str) -> None:
@@ -216,6 +219,31 @@ def _transfers(dynamodb: Any, table: dict[str, Any]) -> None:
     assert told["ImportedItemCount"] == export["ItemCount"]
     dynamodb.list_imports()
     dynamodb.delete_table(TableName=name)
+
+
+def _what_only_aws_has(dynamodb: Any, table: str) -> None:
+    """Described as absent, or refused; tests/engine/operations/test_aws_only.py has the texts."""
+    dynamodb.describe_contributor_insights(TableName=table)
+    dynamodb.list_contributor_insights()
+    dynamodb.update_contributor_insights(TableName=table, ContributorInsightsAction="DISABLE")
+    dynamodb.describe_kinesis_streaming_destination(TableName=table)
+    dynamodb.list_global_tables()
+    stream = {"TableName": table, "StreamArn": "arn:aws:kinesis:us-east-1:000000000000:stream/changes"}
+    named = {"GlobalTableName": table}
+    for call, request in (
+        (dynamodb.enable_kinesis_streaming_destination, stream),
+        (dynamodb.disable_kinesis_streaming_destination, stream),
+        (dynamodb.update_kinesis_streaming_destination, stream),
+        (dynamodb.create_global_table, {**named, "ReplicationGroup": []}),
+        (dynamodb.update_global_table, {**named, "ReplicaUpdates": []}),
+        (dynamodb.describe_global_table, named),
+        (dynamodb.describe_global_table_settings, named),
+        (dynamodb.update_global_table_settings, named),
+        (dynamodb.describe_table_replica_auto_scaling, {"TableName": table}),
+        (dynamodb.update_table_replica_auto_scaling, {"TableName": table}),
+    ):
+        with pytest.raises(ClientError):
+            call(**request)
 
 
 def test_a_wrong_answer_would_be_noticed(boto_session: boto3.session.Session):

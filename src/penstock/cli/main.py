@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "quickstart": ("penstock.cli.quickstart", "Try it: a server in memory, a table and real calls, in a second."),
     "serve": ("penstock.cli.serve", "Run a DynamoDB on a port, for every AWS SDK."),
+    "dynamodb-local": ("penstock.cli.dynamodb_local", "The same, started with DynamoDB Local's options."),
     "up": ("penstock.cli.up", "Run the dashboard, and if asked a worker and a DynamoDB endpoint."),
     "backup": ("penstock.cli.database_file:backup", "Copy a database file, with all its tables, while it is in use."),
     "repair": ("penstock.cli.database_file:repair", "Look for damage in a database file, and save what can be read."),
@@ -41,7 +42,7 @@ COMMANDS = {
 }
 
 SECTIONS = {
-    "Database": ("quickstart", "serve", "up", "backup", "repair", "heat"),
+    "Database": ("quickstart", "serve", "dynamodb-local", "up", "backup", "repair", "heat"),
     "Tables": ("tables", "items", "sql", "streams", "records", "files"),
     "Jobs": ("worker", "jobs", "schedules"),
     "Systems": ("demo",),

@@ -213,7 +213,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "a cold warm throughput",
         {"WarmThroughput": {"ReadUnitsPerSecond": 100}},
         INVALID + "Requested ReadUnitsPerSecond for WarmThroughput for table is lower than initial "
-        "throughput for OnDemand",
+        "throughput for OnDemand. See: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/"
+        "on-demand-capacity-mode.html#on-demand-capacity-mode-initial",
     ),
     (
         "a key for encryption that is off",
@@ -248,6 +249,7 @@ def test_the_answer_to_a_plain_table_says_creating_and_no_more_than_it_must(engi
     answer = engine.execute("CreateTable", table(ProvisionedThroughput=UNITS))["TableDescription"]
     assert {name for name in answer if name not in ("TableId", "CreationDateTime")} == {
         "AttributeDefinitions",
+        "DeletionProtectionEnabled",
         "ItemCount",
         "KeySchema",
         "ProvisionedThroughput",

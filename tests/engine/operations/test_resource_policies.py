@@ -76,6 +76,24 @@ def test_an_expected_revision_must_be_the_current_one(engine: Engine) -> None:
     put(engine, arn, OTHER, ExpectedRevisionId=revision)
 
 
+def test_a_wrong_revision_is_refused_in_sentences_of_aws(engine: Engine) -> None:
+    arn = create(engine)
+    revision = put(engine, arn)
+    opening = "Resource-based policy not found for the provided ResourceArn: Requested "
+    with pytest.raises(PolicyNotFoundException) as refused:
+        put(engine, arn, OTHER, ExpectedRevisionId="NO_POLICY")
+    assert refused.value.message == (
+        f"{opening}policy update expecting none to be present for table jobs, "
+        f"but a policy exists with revision id {revision}."
+    )
+    with pytest.raises(PolicyNotFoundException) as refused:
+        engine.execute("DeleteResourcePolicy", {"ResourceArn": arn, "ExpectedRevisionId": "1"})
+    assert refused.value.message == (
+        f"{opening}update for policy with revision id 1, "
+        f"but the policy associated to target table jobs has revision id {revision}."
+    )
+
+
 def test_a_stream_has_a_policy_of_its_own(engine: Engine) -> None:
     stream = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
     arn = create(engine, StreamSpecification=stream)
@@ -89,7 +107,10 @@ def test_a_stream_has_a_policy_of_its_own(engine: Engine) -> None:
 WRONG = [
     ("{", INVALID + "Invalid policy document: This policy contains invalid Json"),
     ("[]", INVALID + "Invalid policy document: This policy contains invalid Json"),
-    ("{}", INVALID + "Invalid policy document: Could not parse the policy: Statement is empty!"),
+    ("null", INVALID + "Invalid policy document: This text appears not to be a policy"),
+    ("{}", INVALID + "Invalid policy document: Syntax error at position (1,3)"),
+    ('{"Statement": []}', INVALID + "Invalid policy document: Could not parse the policy: Statement is empty!"),
+    ('{"Statement": [{}]}', INVALID + "Invalid policy document: Missing required field Effect"),
     (" " * 20_481, INVALID + "Maximum policy size of 20480 bytes exceeded"),
 ]
 
@@ -116,5 +137,6 @@ def test_only_tables_and_streams_have_policies(engine: Engine, arn: str, message
 
 
 def test_a_missing_table_is_not_found(engine: Engine) -> None:
-    with pytest.raises(ResourceNotFoundException):
+    with pytest.raises(ResourceNotFoundException) as refused:
         get(engine, "arn:aws:dynamodb:us-east-1:000000000000:table/none")
+    assert refused.value.message == "Requested resource not found: Table: none not found"

@@ -315,12 +315,10 @@ def test_ten_faults_of_empty_indexes_are_listed() -> None:
     assert refusal("CreateTable", request) == listed(*faults[:10])
 
 
-def test_an_index_update_asks_for_some_throughput() -> None:
+def test_an_index_update_names_its_index() -> None:
     where = "globalSecondaryIndexUpdates.1.member.update"
     request = {"TableName": "abc", "GlobalSecondaryIndexUpdates": [{"Update": {}}]}
-    assert refusal("UpdateTable", request) == listed(
-        fault(None, f"{where}.indexName", NULL), fault(None, f"{where}.provisionedThroughput", NULL)
-    )
+    assert refusal("UpdateTable", request) == listed(fault(None, f"{where}.indexName", NULL))
     update = {"IndexName": "abc", "OnDemandThroughput": {"MaxReadRequestUnits": 5}}
     check("UpdateTable", {"TableName": "abc", "GlobalSecondaryIndexUpdates": [{"Update": update}]})
 

@@ -70,7 +70,7 @@ def test_a_definition_becomes_the_request_and_the_description_becomes_the_defini
         (VectorIndex("near", "v", dimensions=4097), "it has 4097 dimensions"),
         (VectorIndex("near", "v", dimensions=3, distance="manhattan"), "Use one of cosine, dot_product, euclidean"),
         (VectorIndex("x", "v", dimensions=3), "its name has 1 characters"),
-        (VectorIndex("near", "", dimensions=3), "the name of its vector is empty"),
+        (VectorIndex("near", "", dimensions=3), "the name of its vector has 0 bytes"),
         (VectorIndex("near", "v", dimensions=3, filters=["kind"]), "key attribute 'kind' has no type"),
         (VectorIndex("near", "v", dimensions=3, filters=["a:S", "a:S"]), "'a' is 2 times among"),
         (VectorIndex("near", "id", dimensions=3), "'id' is a vector and a part of a key"),

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from bench.options import Options
 from bench.report import Section, Table
-from bench.sections import alone
 from bench.servers import Subject, find_peers, penstock, running
 
 LIMIT_SECONDS = 1800
@@ -84,7 +83,3 @@ def _row(name: str, outcomes: Counter[tuple[str, str]]) -> list[str]:
 
     skipped = total("skipped") + total("pending")
     return [name, str(total("passed")), str(total("failed")), str(skipped), tier(1), tier(2), tier(3)]
-
-
-if __name__ == "__main__":
-    alone("conformance")

@@ -1,0 +1,203 @@
+"""The tests of client libraries, run against `penstock serve` on a free port.
+
+A suite is a checkout that you have; `SUITES` says where it comes from and how it is made ready. Each failure that is
+known has its reason here. A failure without one is printed as new, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
+
+from bench.servers import penstock, running
+
+LIMIT_SECONDS = 3000
+Outcome = tuple[str, str]
+"""A test's name, and "passed", "failed" or "skipped"."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """How one suite is fetched, made ready and run. {url}, {port} and {report} stand for what is known at its start."""
+
+    name: str
+    source: str
+    ready: str
+    command: tuple[str, ...]
+    read: Callable[[Path], Iterator[Outcome]]
+    settings: dict[str, str] = field(default_factory=dict)
+    prepare: tuple[str, ...] = ()
+    """A command that runs first, for example to make tables."""
+    files: dict[str, str] = field(default_factory=dict)
+    """Files that are written into the checkout: settings that turn off a DynamoDB of its own."""
+    known: tuple[tuple[str, str], ...] = ()
+    """Patterns of failing tests' names, each with the reason."""
+
+
+# ── reports ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_jest(report: Path) -> Iterator[Outcome]:
+    for file in json.loads(report.read_text())["testResults"]:
+        if not file["assertionResults"] and file["status"] == "failed":
+            yield Path(file["name"]).name, "failed"  # the file could not even be read
+        for test in file["assertionResults"]:
+            yield test["fullName"], test["status"] if test["status"] in ("passed", "failed") else "skipped"
+
+
+def read_mocha(report: Path) -> Iterator[Outcome]:
+    result = json.loads(report.read_text())
+    for kind, outcome in (("passes", "passed"), ("failures", "failed"), ("pending", "skipped")):
+        for test in result[kind]:
+            yield test["fullTitle"], outcome
+
+
+def read_go(report: Path) -> Iterator[Outcome]:
+    outcomes = {"pass": "passed", "fail": "failed", "skip": "skipped"}
+    for line in report.read_text().splitlines():
+        event = json.loads(line) if line.startswith("{") else {}
+        if event.get("Test") and "/" not in event["Test"] and event["Action"] in outcomes:
+            yield event["Test"], outcomes[event["Action"]]
+
+
+def read_junit(report: Path) -> Iterator[Outcome]:
+    files = sorted(report.rglob("*.xml")) if report.is_dir() else [report]
+    for file in files:
+        for case in ElementTree.parse(file).getroot().iter("testcase"):
+            kinds = {child.tag for child in case}
+            outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+            yield f"{case.get('classname')}.{case.get('name')}", outcome
+
+
+# ── suites ────────────────────────────────────────────────────────────────────────────────────────
+
+
+_JEST = (
+    "const path = require('path')\n"
+    "module.exports = {...require('./jest.config.js'), rootDir: __dirname, globalSetup: undefined, "
+    "globalTeardown: undefined}\n"
+)
+
+SUITES = {
+    suite.name: suite
+    for suite in (
+        Suite(
+            "onetable",
+            "https://github.com/sensedeep/dynamodb-onetable",
+            "rm -f package-lock.json && npm install --ignore-scripts",
+            ("node_modules/.bin/jest", "-c", "jest.penstock.js", "--json", "--outputFile={report}", "--runInBand"),
+            read_jest,
+            {"DYNAMODB_PORT": "{port}", "PORT": "{port}"},
+            files={"jest.penstock.js": _JEST},
+        ),
+        Suite(
+            "electrodb",
+            "https://github.com/tywalch/electrodb",
+            "rm -f package-lock.json && npm install --ignore-scripts",
+            (
+                *("node_modules/.bin/mocha", "-r", "ts-node/register", "--reporter", "json"),
+                *("--reporter-option", "output={report}", "./test/**.spec.*"),
+            ),
+            read_mocha,
+            {"LOCAL_DYNAMO_ENDPOINT": "{url}"},
+            prepare=("node", "./test/init.js"),
+            known=(
+                ("cast", "expects numbers above 2^53 as DynamoDB Local rounds them; AWS keeps 38 digits"),
+                ("[Oo]rder|sort", "expects DynamoDB Local's order of a Scan; AWS's is by a hash"),
+            ),
+        ),
+        Suite(
+            "guregu",
+            "https://github.com/guregu/dynamo",
+            "go mod download",
+            ("sh", "-c", "go test -json . > {report}"),
+            read_go,
+            {
+                "DYNAMO_TEST_ENDPOINT": "{url}",
+                "DYNAMO_TEST_REGION": "us-east-1",
+                "DYNAMO_TEST_TABLE": "TestDB-%",
+                "DYNAMO_TEST_CREATE_TABLE": "true",
+            },
+        ),
+        Suite(
+            "pydynox",
+            "https://github.com/leandrodamascena/pydynox",
+            "python -m venv .venv && .venv/bin/pip install pydynox pytest pytest-asyncio boto3",
+            (".venv/bin/python", "-m", "pytest", "-q", "tests/integration", "--junitxml={report}"),
+            read_junit,
+            {"DYNAMODB_ENDPOINT": "{url}", "AWS_ENDPOINT_URL_DYNAMODB": "{url}"},
+        ),
+        Suite(
+            "java-enhanced",
+            "https://github.com/aws/aws-sdk-java-v2",
+            "mvn -q -pl services-custom/dynamodb-enhanced -am install -DskipTests",
+            ("sh", "-c", "mvn -q -pl services-custom/dynamodb-enhanced surefire:test; "
+             "cp -r services-custom/dynamodb-enhanced/target/surefire-reports {report}"),
+            read_junit,
+            {"DYNAMODB_ENDPOINT": "{url}"},
+            known=(
+                ("LocalDynamoDb", "starts DynamoDB Local in its own process, whatever the endpoint"),
+                ("[Tt]ransact|[Uu]pdate", "pins DynamoDB Local's texts, or an item that REMOVE alone creates there"),
+            ),
+        ),
+    )
+}  # fmt: skip
+
+
+# ── a run ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def run_suite(suite: Suite, folder: Path) -> list[Outcome]:
+    """Each test's outcome, against a server in memory that lives as long as the run."""
+    with tempfile.TemporaryDirectory(prefix="suite-") as directory:
+        report = Path(directory) / "report"
+        for name, text in suite.files.items():
+            (folder / name).write_text(text)
+        with running(penstock(memory=True), Path(directory) / "data") as server:
+            known = {"url": server.url, "port": str(urlsplit(server.url).port), "report": str(report)}
+            credentials = {"AWS_ACCESS_KEY_ID": "suite", "AWS_SECRET_ACCESS_KEY": "suite", "AWS_REGION": "us-east-1"}
+            settings = {name: value.format(**known) for name, value in suite.settings.items()}
+            for command in filter(None, (suite.prepare, suite.command)):
+                subprocess.run(
+                    [word.format(**known) for word in command],
+                    cwd=folder,
+                    env={**os.environ, **credentials, **settings},
+                    stdout=sys.stderr,
+                    timeout=LIMIT_SECONDS,
+                    check=False,
+                )
+        if not report.exists():
+            raise SystemExit(f"{suite.name} wrote no report; make it ready first: cd {folder} && {suite.ready}")
+        return list(suite.read(report))
+
+
+def reason(suite: Suite, name: str) -> str | None:
+    """Why this test is known to fail; None if it is not."""
+    return next((why for pattern, why in suite.known if re.search(pattern, name)), None)
+
+
+def main(words: list[str]) -> int:
+    if len(words) != 2 or words[0] not in SUITES:
+        print("Usage: python -m bench.conformance NAME DIR, where DIR is a checkout of\n")
+        for suite in SUITES.values():
+            print(f"  {suite.name:14} {suite.source}\n{'':17}made ready with: {suite.ready}")
+        return 2
+    suite, folder = SUITES[words[0]], Path(words[1]).resolve()
+    outcomes = run_suite(suite, folder)
+    failed = [name for name, outcome in outcomes if outcome == "failed"]
+    skipped = sum(outcome == "skipped" for _, outcome in outcomes)
+    print(
+        f"{suite.name}: {len(outcomes) - len(failed) - skipped} of {len(outcomes) - skipped} passed, {skipped} skipped"
+    )
+    for name in failed:
+        print(f"- {name}: {reason(suite, name) or 'NEW'}")
+    return 1 if any(reason(suite, name) is None for name in failed) else 0
