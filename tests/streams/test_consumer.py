@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -263,6 +264,30 @@ def test_a_quiet_group_has_no_gap_after_a_day_and_a_late_one_is_told_of_it(path:
         assert [one.keys["id"] for one in found] == ["3"]
 
 
+def test_changes_are_iterated_over_on_an_event_loop(db: Database) -> None:
+    orders = db.table("orders")
+    for n in range(3):
+        orders.put({"id": str(n)})
+
+    async def read() -> list[str]:
+        return [one.keys["id"] async for one in orders.changes("mailer", start="oldest", follow=False)]
+
+    async def read_until_cancelled() -> None:
+        async for _ in orders.changes("mailer"):
+            raise AssertionError("there is nothing more")
+
+    async def cancel() -> None:
+        task = asyncio.create_task(read_until_cancelled())
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    assert asyncio.run(read()) == ["0", "1", "2"]
+    asyncio.run(cancel())
+    assert not status.group_status(db, "orders", "mailer").form["holders"]
+
+
 def test_two_iterations_of_one_consumer_are_refused(db: Database) -> None:
     db.table("orders").put({"id": "1"})
     consumer = db.table("orders").changes("mailer", start="oldest", follow=False)
@@ -270,7 +295,7 @@ def test_two_iterations_of_one_consumer_are_refused(db: Database) -> None:
     next(first)
     with pytest.raises(BadGroup, match="already"):
         next(iter(consumer))
-    first.close()  # type: ignore[attr-defined]
+    first.close()
 
 
 def test_a_stream_that_was_switched_off_and_on_is_read_to_its_end_first(db: Database) -> None:

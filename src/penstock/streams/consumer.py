@@ -16,10 +16,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -142,7 +144,7 @@ class Consumer:
 
     # ── what people call ─────────────────────────────────────────────────────────────────────────
 
-    def __iter__(self) -> Iterator[Change]:
+    def __iter__(self) -> Generator[Change]:
         """Each change. It is done when the next one is asked for (1)."""
         for held, changes in self._runs(PAGE_RECORDS):
             for change in changes:
@@ -151,6 +153,18 @@ class Consumer:
                 held.next_at = change.at.timestamp()
                 yield change
                 self._finish(held, change)
+
+    async def __aiter__(self) -> AsyncIterator[Change]:
+        """`async for change in consumer`: the same, read by a thread of its own. A task that is cancelled stops it."""
+        changes = iter(self)
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1, "penstock-changes") as thread:  # one: the wait for changes belongs to a thread
+            try:
+                while (change := await loop.run_in_executor(thread, next, changes, None)) is not None:
+                    yield change
+            finally:
+                self.stop()
+                thread.submit(changes.close).result()
 
     def batches(self, size: int = 100) -> Iterator[list[Change]]:
         """Up to `size` changes of one shard at a time. When the next are asked for, these are done and written down."""
