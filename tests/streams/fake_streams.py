@@ -50,6 +50,8 @@ class FakeStreams:
         self.faults: list[PenstockError] = []
         """What the next calls of the streams API answer."""
         self.epoch = 0
+        self.page = 3
+        """Records of a page, at most."""
         self.stream = "2026-01-01T00:00:00.000"
         self.shards: dict[str, FakeShard] = {}
         self._number = 10**20
@@ -174,7 +176,7 @@ class FakeStreams:
             raise ExpiredIteratorException("Shard iterator has expired")
         if start < shard.trimmed:
             raise TrimmedDataAccessException("The data you are trying to access has been trimmed")
-        found = shard.records[start : start + min(request["Limit"], 3)]
+        found = shard.records[start : start + min(request["Limit"], self.page)]
         answer: dict[str, Any] = {"Records": found}
         if not shard.closed or start + len(found) < len(shard.records):
             answer["NextShardIterator"] = f"{id}|{start + len(found)}|{self.epoch}"

@@ -38,9 +38,10 @@ def numbers(changes: list[Change]) -> dict[str, list[int]]:
     return dict(found)
 
 
+puts = st.tuples(st.just("put"), st.sampled_from(KEYS[:2]))
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("put"), st.sampled_from(KEYS)),
+        *[puts] * 8,
         st.tuples(st.just("split"), st.integers(0, 3)),
         st.tuples(st.just("roll"), st.integers(0, 3)),
         st.tuples(st.just("new stream"), st.just(0)),
@@ -49,7 +50,8 @@ steps = st.lists(
         st.tuples(st.just("read"), st.integers(1, 6)),
         st.tuples(st.just("die"), st.integers(1, 6)),
     ),
-    max_size=30,
+    min_size=10,
+    max_size=50,
 )
 
 
@@ -57,6 +59,7 @@ steps = st.lists(
 @given(steps, st.integers(1, 3))
 def test_nothing_is_lost_and_each_items_changes_come_in_order_whatever_happens(script, shards: int) -> None:
     db, fake = fake_database(shards)
+    fake.page = 1
     written: dict[str, int] = defaultdict(int)
     delivered: dict[str, int] = defaultdict(lambda: -1)
     """Of each item, the last change that was delivered, as the group knows it."""

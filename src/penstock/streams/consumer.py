@@ -16,10 +16,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -123,9 +125,7 @@ class Consumer:
         self._look_seconds = lease_seconds / _LOOKS
         if group is None or not db.capabilities.metered:
             self._look_seconds = min(self._look_seconds, _FREE_LOOK_SECONDS)
-        # What a reader without a group knows of shards lies in memory, in the same form.
-        self._own_state = connect() if group is None else None
-        groups = GroupTable(self._own_state or db, table, "" if group is None else checked_group(group), clock=clock)
+        groups = GroupTable(db, table, "" if group is None else checked_group(group), clock=clock)
         self._groups = groups
         self._member = Member(
             db, groups, owner=self.name, start=start_text(start), lease_seconds=lease_seconds, on_gap=self._on_gap
@@ -142,7 +142,7 @@ class Consumer:
 
     # ── what people call ─────────────────────────────────────────────────────────────────────────
 
-    def __iter__(self) -> Iterator[Change]:
+    def __iter__(self) -> Generator[Change]:
         """Each change. It is done when the next one is asked for (1)."""
         for held, changes in self._runs(PAGE_RECORDS):
             for change in changes:
@@ -151,6 +151,18 @@ class Consumer:
                 held.next_at = change.at.timestamp()
                 yield change
                 self._finish(held, change)
+
+    async def __aiter__(self) -> AsyncIterator[Change]:
+        """`async for change in consumer`: the same, read by a thread of its own. A task that is cancelled stops it."""
+        changes = iter(self)
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1, "penstock-changes") as thread:  # one: the wait for changes belongs to a thread
+            try:
+                while (change := await loop.run_in_executor(thread, next, changes, None)) is not None:
+                    yield change
+            finally:
+                self.stop()
+                thread.submit(changes.close).result()
 
     def batches(self, size: int = 100) -> Iterator[list[Change]]:
         """Up to `size` changes of one shard at a time. When the next are asked for, these are done and written down."""
@@ -204,8 +216,6 @@ class Consumer:
     def close(self) -> None:
         """Stops it. Leases are given back when the iteration ends."""
         self.stop()
-        if self._own_state is not None and not self._is_open:
-            self._own_state.close()
 
     def __enter__(self) -> Self:
         return self
@@ -286,7 +296,7 @@ class Consumer:
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────
 
     def _runs(self, limit: int) -> Iterator[tuple[HeldShard, list[Change]]]:
-        """Runs of changes of one shard. What is not marked when the next run is asked for is read again."""
+        """Runs of changes of one shard. One that is not done to its end is the last of its shard here."""
         with self._session():
             while not self._stopped.is_set():
                 if self._look_at <= time.monotonic():
@@ -318,14 +328,12 @@ class Consumer:
             held.mark_record(last["dynamodb"]["SequenceNumber"], created_at(last))
 
     def _end_run(self, held: HeldShard, page: Page) -> None:
-        if page.records and held.after != page.records[-1]["dynamodb"]["SequenceNumber"]:
-            held.reader.go_back(held.after)  # it was not delivered to its end
-        elif page.is_last and held.is_held:
+        is_done = not page.records or held.after == page.records[-1]["dynamodb"]["SequenceNumber"]
+        if is_done:  # else it is handed over, lost, or the consumer stops
             held.next_at = None
+        if is_done and page.is_last and held.is_held:
             self._guard(held, lambda: self._member.end(held))
             self._look_at = 0.0  # its children may be ours
-        else:
-            held.next_at = None
         if held.hand_over:
             self._guard(held, lambda: self._member.release(held))
             self._look_at = 0.0
@@ -477,6 +485,8 @@ class Consumer:
         """The iteration: leases are renewed meanwhile, and given back at its end."""
         if self._is_open:
             raise BadGroup("This consumer is being iterated over already: make another one for another thread.")
+        if self.group is None:
+            self._groups.db = connect()  # what it knows of shards lies in memory, in the same form
         self._look()
         self._is_open = True
         renewer = LeaseRenewer(lambda: list(self._member.held.values()), name="penstock-stream-leases")
@@ -491,8 +501,8 @@ class Consumer:
                 self._changes.close()
                 self._changes, self._ask_changes_at = None, 0.0
             self._look_at = 0.0
-            if self._stopped.is_set() and self._own_state is not None:
-                self._own_state.close()
+            if self.group is None:
+                self._groups.db.close()
 
 
 def _name(handler: Any) -> str:

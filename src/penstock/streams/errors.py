@@ -95,6 +95,7 @@ class StreamGap(StreamError):
 
     @property
     def form(self) -> dict[str, Any]:
+        """The gap as JSON has it: the details of the error with --json."""
         return self.gap.form
 
 

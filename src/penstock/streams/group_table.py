@@ -127,7 +127,7 @@ class GroupTable:
     def __init__(
         self, db: Database, table: str, group: str, *, name: str | None = None, clock: Clock | None = None
     ) -> None:
-        self._db = db
+        self.db = db
         self.table = table
         self.group = group
         self.name = name or streams_table_name()
@@ -372,7 +372,7 @@ class GroupTable:
             self._execute(operation, whole)
         except ResourceNotFoundException:
             try:
-                make(self._db, definition(self.name), self.name)  # (1)
+                make(self.db, definition(self.name), self.name)  # (1)
             except TableFailed as error:
                 if error.failure.code != AccessDeniedException.__name__:
                     raise
@@ -381,7 +381,7 @@ class GroupTable:
 
     def _execute(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            return self._db.execute(operation, request)
+            return self.db.execute(operation, request)
         except AccessDeniedException as error:
             raise StreamsTableRefused(self.name, f"{error.message.rstrip('.')}.") from error
         except ResourceNotFoundException:

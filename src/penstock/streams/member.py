@@ -239,21 +239,27 @@ class Member:
         group, shards = self._read()
         self.find_shards(group, shards)
         held.end()
-        self.held.pop((held.state.stream, held.state.id), None)
+        self._let_go(held)
 
     def release(self, held: HeldShard) -> None:
         """Lets others have it. One that was lost is another's already."""
-        self.held.pop((held.state.stream, held.state.id), None)
         if held.lost is None:
             held.release()
+        self._let_go(held)
 
     def release_all(self) -> None:
+        """The consumer ends. What cannot be released is free when its lease is over."""
         for held in list(self.held.values()):
             try:
                 self.release(held)
             except PenstockError as error:
                 _LOG.debug("%s could not be released: %s", held.id, error)
-            held.give_up(LeaseLost(held.id, None, "the consumer has stopped"))
+                self._let_go(held)
+
+    def _let_go(self, held: HeldShard) -> None:
+        """Nothing of it is delivered here any more."""
+        self.held.pop((held.state.stream, held.state.id), None)
+        held.give_up(LeaseLost(held.id, None, "this consumer has given it back"))
 
     def _arn_of(self, stream: str) -> str:
         if not self._prefix:

@@ -114,12 +114,6 @@ class ShardReader:
             records = [one for one in records if created_at(one) + _SLACK_SECONDS > self._since]
         return Page(records, self._next is None)
 
-    def go_back(self, after: str | None) -> None:
-        """The next page begins after this record; None: where the shard's first page began."""
-        if after != self._after:
-            self._after, self._next = after, None
-            self._first = self._shard.iterator if after is None else None
-
     def skip_lost(self) -> None:
         """Goes on with the oldest record that is there."""
         self._after = self._first = None

@@ -107,15 +107,17 @@ def _position(context: OperationContext, stream: Stream, request: Request) -> in
     if kind == "AT_TIMESTAMP":
         return streams.since(context.db, stream, float(request["Timestamp"]))
     sequence = _sequence_of(context, stream, request["SequenceNumber"])
-    return sequence if kind == "AT_SEQUENCE_NUMBER" else sequence + 1
+    position = sequence if kind == "AT_SEQUENCE_NUMBER" else sequence + 1
+    # After the last record that was trimmed, nothing is missing: who had read that one goes on.
+    streams.refuse_trimmed(stream, position)
+    return position
 
 
 def _sequence_of(context: OperationContext, stream: Stream, number: str) -> int:
-    """The sequence that the number means: one of this shard's, or its start; TrimmedDataAccessException if gone."""
+    """The sequence that the number means: one of this shard's, or its start."""
     sequence = streams.sequence_of(number)
     if sequence is None or not stream.start <= sequence <= max(stream.start, streams.newest(context.db, stream)):
         raise ValidationException(f"{_INVALID}Invalid SequenceNumber: {number} for shard: {stream.shard_id}")
-    streams.refuse_trimmed(stream, sequence)
     return sequence
 
 

@@ -153,6 +153,7 @@ class Worker:
         self._queues = queues
         self._concurrency = concurrency
         self._burst = burst
+        self._ends_by_itself = burst or until_empty
         self._started_at = self._store.clock.now()
         self._process = ""
         self._heartbeat = Heartbeat(
@@ -232,7 +233,7 @@ class Worker:
         from penstock.jobs.worker.trigger_feeds import TriggerFeeds
 
         feeds = TriggerFeeds(self.app)
-        if self._burst:
+        if self._ends_by_itself:
             feeds.run_once()
         else:
             feeds.start()
