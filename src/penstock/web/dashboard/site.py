@@ -42,11 +42,14 @@ class Link:
 NAVIGATION: Final = (
     Link("/", "Overview"),
     Link("/jobs", "Jobs"),
+    Link("/failures", "Failures"),
+    Link("/queues", "Queues"),
     Link("/schedules", "Schedules"),
     Link("/pipelines", "Pipelines"),
     Link("/records", "Records"),
     Link("/tables", "Tables"),
     Link("/workers", "Workers"),
+    Link("/activity", "Activity"),
 )
 
 

@@ -68,6 +68,7 @@
     wanted.innerHTML = texts.get(slot).join("\n");
     morphChildren(place, wanted.content);
     tick();
+    offerCopies();
   };
   const release = () => {
     const press = presses;
@@ -158,6 +159,8 @@
     if (!button?.dataset.confirm || !dialog.showModal) return;
     event.preventDefault();
     byId("ask-text").textContent = button.dataset.confirm;
+    byId("ask-yes").textContent = button.dataset.verb || "Yes";
+    byId("ask-yes").className = "destructive" in button.dataset ? "destructive" : "strong";
     dialog.returnValue = "no";
     dialog.showModal();
     dialog.addEventListener("close", () => {
@@ -168,6 +171,32 @@
       form.action = button.dataset.confirmAction;
       form.submit();
     }, { once: true });
+  });
+
+  // ── choosing: all on the page, or those between two ────────────────────────
+  let chosen = null;
+  addEventListener("click", (event) => {
+    const box = event.target.closest("table.list input[type=checkbox]");
+    if (!box) return;
+    const boxes = [...box.closest("table").querySelectorAll("tbody input[type=checkbox]")];
+    if ("all" in box.dataset) for (const one of boxes) one.checked = box.checked;
+    const from = boxes.indexOf(chosen), to = boxes.indexOf(box);
+    if (event.shiftKey && from >= 0 && to >= 0) {
+      for (const one of boxes.slice(Math.min(from, to), Math.max(from, to) + 1)) one.checked = box.checked;
+    }
+    chosen = box;
+  });
+
+  // ── copying ────────────────────────────────────────────────────────────────
+  const offerCopies = () => {
+    if (navigator.clipboard) for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
+  };
+  addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    await navigator.clipboard.writeText(byId(button.dataset.copy).textContent);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
   });
 
   // ── keys: / goes to the filter, j and k through the list ───────────────────
@@ -189,5 +218,7 @@
   if (log) log.scrollTop = log.scrollHeight;
   if (document.body.dataset.live) follow(document.body.dataset.live);
   tick();
+  offerCopies();
+  byId("trace")?.scrollTo(0, byId("trace").scrollHeight);  // the line that raised
   setInterval(tick, 1000);
 })();
