@@ -52,8 +52,12 @@ class Filter:
                     criteria = replace(criteria, task=value or None)
                 case "tenant":
                     criteria = replace(criteria, tenant=value)
-                case "queue" | "error" | "tag" as known:
-                    criteria = replace(criteria, **{known: value or None})
+                case "queue":
+                    criteria = replace(criteria, queue=value or None)
+                case "error":
+                    criteria = replace(criteria, error=value or None)
+                case "tag":
+                    criteria = replace(criteria, tag=value or None)
                 case "":
                     criteria = replace(criteria, words=(*criteria.words, part))
                 case other:

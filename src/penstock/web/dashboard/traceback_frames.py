@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 _FRAME: Final = re.compile(r'^  File "([^"\n]{1,1000})", line (\d{1,9}), in ([^\n]{1,300})$')
@@ -22,6 +22,8 @@ class Frame:
     code: str
     is_ours: bool = False
     """Of Penstock or of a library."""
+    raises: bool = False
+    """The last frame of the user's: the line that raised, or led to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class Block:
 def parse_traceback(text: str) -> list[Block]:
     """Pure: the frames in their order. The last frame of the user's is open, whatever else is folded."""
     frames: list[Frame] = []
-    place, code, ours = "", [], False
+    place, ours = "", False
+    code: list[str] = []
     for line in text.splitlines()[:_MOST_LINES]:
         found = _FRAME.match(line)
         if found is not None or (place and line and not line.startswith("    ")):
@@ -47,6 +50,10 @@ def parse_traceback(text: str) -> list[Block]:
             code.append(line[4:] if place else line)
     if place or code:
         frames.append(Frame(place, "\n".join(code), ours))
+    own = [number for number, frame in enumerate(frames) if frame.place and not frame.is_ours]
+    last = own[-1] if own else None
+    if last is not None:
+        frames[last] = replace(frames[last], raises=True)
     return _blocks(frames)
 
 

@@ -4,6 +4,10 @@
 (() => {
   const byId = (id) => document.getElementById(id);
 
+  // ── the theme: that of the system until somebody chooses one ───────────────
+  const theme = localStorage.getItem("penstock-theme");
+  if (theme) document.documentElement.dataset.theme = theme;
+
   // ── times ──────────────────────────────────────────────────────────────────
   const UNITS = [[86400, "d"], [3600, "h"], [60, "m"]];
   const distance = (seconds) => {
@@ -206,9 +210,32 @@
     const place = links.indexOf(document.activeElement);
     links[Math.min(links.length - 1, Math.max(0, place + step))].focus();
   };
+  const open = (id) => { if (!byId(id).open) byId(id).showModal(); };
+  for (const button of document.querySelectorAll("[data-theme-toggle], [data-open]")) button.hidden = false;
+  addEventListener("click", (event) => {
+    const button = event.target.closest("[data-theme-toggle], [data-open]");
+    if (button?.dataset.open) open(button.dataset.open);
+    else if (button) {
+      const root = document.documentElement;
+      const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+      root.dataset.theme = isDark ? "light" : "dark";
+      localStorage.setItem("penstock-theme", root.dataset.theme);
+    }
+  });
+  byId("palette").addEventListener("submit", (event) => {
+    const text = byId("go").value.trim().toLowerCase();
+    const page = [...byId("pages").options].find((one) => text && one.value.toLowerCase().startsWith(text));
+    if (!page) return;
+    event.preventDefault();
+    location.assign(page.dataset.path);
+  });
+  addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); open("palette"); byId("go").select(); }
+  });
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
     if (event.key === "/" && byId("q")) { event.preventDefault(); byId("q").focus(); byId("q").select(); }
+    if (event.key === "?") open("help");
     if (event.key === "j") move(1);
     if (event.key === "k") move(-1);
   });
