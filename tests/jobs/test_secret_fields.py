@@ -69,8 +69,8 @@ def test_the_report_masks_them(job: penstock.Job, tmp_path: Path) -> None:
 
 def test_the_dashboard_masks_them_and_a_search_does_not_find_them(app: penstock.App, job: penstock.Job) -> None:
     pytest.importorskip("starlette")
+    from penstock.web.dashboard.job_list import Filter
     from penstock.web.dashboard.pages.job import _value
-    from penstock.web.dashboard.pages.jobs import Filter
 
     assert job.result is not None
     assert SECRET not in _value(app.store, job, job.args) + _value(app.store, job, job.result)

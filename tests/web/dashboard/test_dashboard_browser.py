@@ -109,7 +109,7 @@ def test_one_job_is_cancelled_after_a_dialog(world: World, url: str, page: Any) 
     page.get_by_role("button", name="No, leave it").click()
     assert world.store.get(job.id).state is State.QUEUED
     page.get_by_role("button", name="Cancel…").click()
-    page.get_by_role("button", name="Yes").click()
+    page.get_by_role("button", name="Cancel the job").click()
     playwright.expect(page.locator("h1")).to_have_text("1 of 1 done", timeout=PATIENCE)
     assert world.store.get(job.id).state is State.CANCELLED
 
@@ -157,7 +157,7 @@ def test_pages_can_be_read_without_javascript(world: World, url: str, browser: A
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(url)
-    assert page.locator(".tile").count() == 5
+    assert page.locator(".tile").count() == 10
     page.goto(f"{url}/jobs")
     page.locator("a.mono").first.click()
     assert "a line" in page.locator("#log").inner_text()

@@ -11,7 +11,7 @@ from dashboard_world import World
 
 from penstock.jobs.model.job import NewJob
 from penstock.jobs.model.state import State
-from penstock.web.dashboard.pages.jobs import MOST_JOBS, plan
+from penstock.web.dashboard.job_actions import MOST_JOBS, plan
 
 
 @pytest.fixture

@@ -10,11 +10,12 @@ from dashboard_world import World
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.jobs.model.derived_state import DerivedState
 from penstock.jobs.model.job import Entry, Event, Job, NewJob
 from penstock.jobs.model.state import State
 from penstock.web.dashboard.charts import job_charts
 from penstock.web.dashboard.job_counts import FIRST_KEYS, JobCounter
-from penstock.web.dashboard.pages.jobs import Filter
+from penstock.web.dashboard.job_list import Filter
 from penstock.web.dashboard.site import coarse, size
 
 JOB = Job("job_1", "report", State.PROCESSING, 100.0, 200.0, 100.0, 10_000, attempt=1, started_at=100.0)
@@ -75,11 +76,17 @@ words = st.text(st.characters(codec="utf-8", exclude_characters='":\\'), min_siz
 )
 
 
+@given(st.sampled_from([None, *DerivedState]))
+def test_a_filter_by_a_derived_state_is_what_its_text_says(state: DerivedState | None) -> None:
+    wanted = Filter().with_state(None if state is None else state.value)
+    assert Filter.parse(str(wanted)) == wanted
+
+
 @given(st.sampled_from([None, *State]), st.none() | words, st.none() | words, st.lists(words, max_size=3))
 def test_a_filter_is_what_its_text_says(
     state: State | None, task: str | None, tenant: str | None, found: list[str]
 ) -> None:
-    wanted = Filter(state, task, tenant, tuple(found))
+    wanted = Filter(state, task=task, tenant=tenant, words=tuple(found))
     assert Filter.parse(str(wanted)) == wanted
 
 

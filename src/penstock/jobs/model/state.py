@@ -69,6 +69,10 @@ _LABELS: Final = {"handed_over": "requeued", "parked": "failed"}
 """The words for events whose types are stored, and older than the words."""
 
 
+_WISHES: Final = {"rescheduled": "scheduled or retrying"}
+"""Events that change no state, and which jobs they are for."""
+
+
 def event_label(event: str) -> str:
     """An event's type as it is shown."""
     return _LABELS.get(event, event).replace("_", " ")
@@ -78,7 +82,7 @@ class BadTransition(PenstockError):
     """The job is not in a state that this may happen in."""
 
     def __init__(self, job_id: str, event: str, state: State) -> None:
-        wanted = " or ".join(_BY_EVENT[event].sources) or "not made yet"
+        wanted = _WISHES.get(event) or " or ".join(_BY_EVENT[event].sources) or "not made yet"
         super().__init__(f"{job_id} is {state}; it can be {event_label(event)} only while it is {wanted}.")
         self.job_id = job_id
         self.event = event

@@ -259,6 +259,14 @@ def retry(job: Job, now: float) -> ChangedJob:
     return _move(job, "retried", now, {**changes, **_revive_children(job)})
 
 
+def reschedule(job: Job, at: float, now: float, detail: str = "") -> ChangedJob:
+    """A job that is due later becomes due at another time. Raises BadTransition of one that no time keeps."""
+    if job.state is not State.QUEUED or job.is_waiting or job.parked or job.wait is not None or job.pool:
+        raise BadTransition(job.id, "rescheduled", job.state)
+    changes = {"run_at": max(at, now), "turn": None, "rate_at": None}
+    return _add_event(job, "rescheduled", now, "", cut(detail, _DETAIL_CHARACTERS), changes)
+
+
 def revive(job: Job, parent_id: str, now: float) -> ChangedJob:
     """The job that it was cancelled because of is queued again: it waits for all that it depends on."""
     if job.cancelled_by is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.jobs.model.derived_state import Conditions, DerivedState, derive
+from penstock.jobs.model.derived_state import Conditions, DerivedState, Situation, derive
 from penstock.jobs.model.job import Job
 from penstock.jobs.store.store import JobStore
 from penstock.processes import has_ended
@@ -18,16 +18,26 @@ def read_conditions(store: JobStore, queues: Iterable[str]) -> Conditions:
     return Conditions(store.clock.now(), frozenset(paused), frozenset(ended))
 
 
-class StateFilter:
-    """Accepts jobs that are in a derived state now. A queue is read once, when its first job is met."""
+class Situations:
+    """The situations of jobs now. A queue is read once, when its first job is met."""
 
-    def __init__(self, store: JobStore, wanted: DerivedState) -> None:
+    def __init__(self, store: JobStore) -> None:
         self._store = store
-        self._wanted = wanted
         self._around: dict[str, Conditions] = {}
 
-    def __call__(self, job: Job) -> bool:
+    def of(self, job: Job) -> Situation:
         around = self._around.get(job.queue)
         if around is None:
             around = self._around[job.queue] = read_conditions(self._store, (job.queue,))
-        return derive(job, around).state is self._wanted
+        return derive(job, around)
+
+
+class StateFilter:
+    """Accepts jobs that are in a derived state now."""
+
+    def __init__(self, store: JobStore, wanted: DerivedState) -> None:
+        self._situations = Situations(store)
+        self._wanted = wanted
+
+    def __call__(self, job: Job) -> bool:
+        return self._situations.of(job).state is self._wanted

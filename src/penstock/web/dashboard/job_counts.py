@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.jobs.layouts.layout import Listing
+from penstock.jobs.model.derived_state import STORED, DerivedState
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
+from penstock.web.dashboard.job_survey import FIRST_JOBS, Failure, JobSurvey, SurveyView
 from penstock.web.dashboard.source import Source
 
 FIRST_KEYS: Final = 40
@@ -142,6 +144,8 @@ _FRESH_SAMPLE_SECONDS: Final = 60.0
 _OLDEST_READ: Final = 5
 _LISTED_JOBS: Final = 6
 _TENANTS_READ: Final = 10
+_FEW_JOBS: Final = 40
+_POLL_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +170,23 @@ class FinishedJobs:
 class Overview:
     at: float
     counts: dict[State, Count]
+    survey: SurveyView
     oldest_waiting: Job | None
     finished: FinishedJobs
-    failures: tuple[Job, ...]
     running: tuple[Job, ...]
     workers: tuple[WorkerInfo, ...]
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The newest, by when they failed."""
+        return self.survey.failures[:_LISTED_JOBS]
+
+    def count(self, state: DerivedState) -> Count:
+        """How many jobs are in a derived state."""
+        stored = STORED[state]
+        if state.value == stored.value:
+            return self.counts[stored]
+        return Count(self.survey.states.get(state, 0), stored in self.survey.whole, self.at)
 
 
 class OverviewCache:
@@ -179,6 +195,8 @@ class OverviewCache:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._counter = JobCounter()
+        self._survey = JobSurvey()
+        self._is_surveyed = False
         self._lock = threading.Lock()
         self._overview: Overview | None = None
         self._finished: FinishedJobs | None = None
@@ -191,16 +209,21 @@ class OverviewCache:
             if self._overview is not None and abs(now - self._overview.at) < _FRESH_SECONDS:
                 return self._overview
             self._counter.first(store, now)
+            self._survey.step(store, now, FIRST_JOBS if not self._is_surveyed else _FEW_JOBS)
             if self._finished is None or abs(now - self._finished.at) > _FRESH_SAMPLE_SECONDS:
                 self._finished = finished_jobs(store, now, _QUICK_SAMPLE)
             return self._read(store, now)
 
     def refresh(self) -> Overview:
-        """Counts a step further, and renews the sample of finished jobs every 15 seconds."""
+        """Counts a step further, and renews the sample of finished jobs every 15 seconds; once for all feeds."""
         store = self._source.store()
         with self._lock:
             now = store.clock.now()
+            if self._overview is not None and self._is_surveyed and abs(now - self._overview.at) < _POLL_SECONDS:
+                return self._overview
             self._counter.step(store, now)
+            self._survey.step(store, now)
+            self._is_surveyed = True
             if self._finished is None or abs(now - self._finished.at) > _SAMPLE_SECONDS:
                 self._finished = finished_jobs(store, now, _SAMPLE)
             return self._read(store, now)
@@ -218,9 +241,9 @@ class OverviewCache:
         self._overview = Overview(
             now,
             self._counter.counts(now),
+            self._survey.view(),
             oldest_waiting(store, now),
             self._finished,
-            store.find(state=State.FAILED, limit=_LISTED_JOBS).jobs,
             store.find(state=State.PROCESSING, limit=_LISTED_JOBS).jobs,
             tuple(WorkerRegistry(store.db, store.layout).workers(now, tidy=False)),
         )

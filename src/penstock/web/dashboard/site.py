@@ -42,11 +42,14 @@ class Link:
 NAVIGATION: Final = (
     Link("/", "Overview"),
     Link("/jobs", "Jobs"),
+    Link("/failures", "Failures"),
+    Link("/queues", "Queues"),
     Link("/schedules", "Schedules"),
     Link("/pipelines", "Pipelines"),
     Link("/records", "Records"),
     Link("/tables", "Tables"),
     Link("/workers", "Workers"),
+    Link("/activity", "Activity"),
 )
 
 
@@ -65,9 +68,8 @@ class Site:
         self._environment = make_environment(lambda at: ago(at, self.clock.now()))
         self._live_environment = make_environment(ago)
         for environment in (self._environment, self._live_environment):
-            environment.globals.update(
-                navigation=NAVIGATION, version=__version__, place=source.place, read_only=access.read_only
-            )
+            environment.globals.update(navigation=NAVIGATION, version=__version__, place=source.place)
+            environment.globals.update(read_only=access.read_only, jobs_table=source.table)
 
     def page(self, request: Request, template: str, status: int = 200, **context: Any) -> Response:
         """A whole page, with the token that its forms need.

@@ -45,6 +45,26 @@ def _tall(number: int, top: int) -> float:
     return 0.0 if not number else max(2.0, number / top * (_HEIGHT - 4))
 
 
+_TREND_BARS: Final = 24
+
+
+def trend(times: Sequence[float], now: float, seconds: float) -> Markup:
+    """Small bars: how many of them fell into each twenty-fourth of the time until now."""
+    bars = [0] * _TREND_BARS
+    for at in times:
+        place = _TREND_BARS - 1 - int((now - at) / seconds * _TREND_BARS)
+        if 0 <= place < _TREND_BARS:
+            bars[place] += 1
+    top = max(1, *bars)
+    parts = [
+        _rect(place * 4, 20 - max(2.0, number / top * 20), 3, max(2.0, number / top * 20), "bar-failed")
+        for place, number in enumerate(bars)
+        if number
+    ]
+    label = f"{sum(bars):,} in the last {seconds / 3600:.0f} hours, at most {max(bars):,} in one of them"
+    return _svg(_TREND_BARS * 4, 20, "".join(parts), label, "trend")
+
+
 # ── progress ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -74,6 +94,37 @@ def pace(job: Job, entries: Sequence[Entry]) -> Pace:
         return Pace()
     rate = (high - low) / (end - start)
     return Pace(rate, end + (100 - high) / rate)
+
+
+@dataclass(frozen=True, slots=True)
+class StepBar:
+    """A step of a job's newest attempt, and when it ran within the attempt."""
+
+    name: str
+    seconds: float
+    bar: Markup
+
+
+_MOST_STEPS: Final = 40
+
+
+def step_bars(job: Job, entries: Sequence[Entry], now: float) -> list[StepBar]:
+    """The steps that the newest attempt has reported, as a waterfall. A step lasts until the next one is reported."""
+    begun: list[tuple[str, float]] = []
+    for one in entries:
+        if one.step and one.attempt == job.attempt and (not begun or begun[-1][0] != one.step):
+            begun.append((one.step, one.at))
+    begun = begun[-_MOST_STEPS:]
+    if len(begun) < 2:
+        return []
+    start, end = begun[0][1], max(job.ended_at or now, begun[-1][1] + 0.001)
+    ends = [*(at for _, at in begun[1:]), end]
+    bars = []
+    for (name, at), until in zip(begun, ends, strict=True):
+        left, wide = (at - start) / (end - start) * 200, max(1.0, (until - at) / (end - start) * 200)
+        drawn = _svg(200, 8, _rect(left, 0, wide, 8, "meter-done"), f"{name}: {span(until - at)}", "step", stretch=True)
+        bars.append(StepBar(name, until - at, drawn))
+    return bars
 
 
 _FEW: Final = 4

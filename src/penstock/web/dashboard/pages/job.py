@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+import itertools
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from penstock.errors import PenstockError
 from penstock.jobs.explain import explain, gather
-from penstock.jobs.model.job import Checkpoint, Entry, History, Job, JobNotFound, Payload
+from penstock.jobs.model.derived_state import DerivedState
+from penstock.jobs.model.job import BadJob, Checkpoint, Entry, History, Job, JobNotFound, Payload
 from penstock.jobs.sources import JobSource
+from penstock.jobs.store.conditions import Situations
 from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.charts import job_charts
+from penstock.web.dashboard.job_actions import can_run_now, clone
 from penstock.web.dashboard.poller import Feed, Message, fragment
 from penstock.web.dashboard.site import Site, download, pretty
+from penstock.web.dashboard.traceback_frames import parse_traceback
 from penstock.web.problems import Problem
 from penstock.wire.values import item_size
 
@@ -36,7 +43,6 @@ def routes(site: Site) -> list[Route]:
         is_newest = not lines or lines[-1].number == history.entries[-1].number
         context = {
             **_context(site, store, history),
-            "args": _value(store, job, job.args),
             "lines": lines,
             "last": lines[-1].number if lines else 0,
             "earlier": lines[0].number - 1 if lines and lines[0].number > history.entries[0].number else None,
@@ -45,7 +51,7 @@ def routes(site: Site) -> list[Route]:
         }
         is_ours = source.table == site.source.table
         if not is_ours:  # another store's jobs are changed by their system's commands
-            context |= {"can_cancel": False, "can_retry": False}
+            context |= {"can_cancel": False, "can_retry": False, "can_run": False, "can_clone": False}
         live = "job?" + urlencode({"key": job.id}) if is_newest and is_ours else None
         return site.page(request, "job.html", live=live, **context)
 
@@ -60,7 +66,52 @@ def routes(site: Site) -> list[Route]:
             raise Problem(404, "This dashboard does not know where the files are.", "Give `penstock up --files PLACE`.")
         return download(store.files.open(job_file.saved.key, expect=job_file.saved), name, job_file.saved.size)
 
-    return [Route("/jobs/{job_id}", show), Route("/jobs/{job_id}/files/{name:path}", file)]
+    return [
+        Route("/jobs/{job_id}", show),
+        Route("/jobs/{job_id}/clone", _clone_route(site), methods=["GET", "POST"]),
+        Route("/jobs/{job_id}/files/{name:path}", file),
+    ]
+
+
+def _clone_route(site: Site) -> Callable[[Request], Awaitable[Response]]:
+    """The job's arguments as a form; what it sends is a new job."""
+
+    async def show(request: Request) -> Response:
+        store = await run_in_threadpool(site.source.store)
+        job = await run_in_threadpool(store.get, request.path_params["job_id"])
+        if job.secret:
+            raise Problem(403, "Some arguments of this job are secret, and are not shown here.", "Enqueue it by code.")
+        before = await run_in_threadpool(_value, store, job, job.args)
+        context: dict[str, Any] = {"job": job, "text": before, "problem": "", "changes": ()}
+        if request.method == "POST":
+            fields = await site.access.read_form(request)
+            context["text"] = fields.get("args", [""])[0]
+            args, context["problem"] = _parse_args(context["text"])
+            if args is not None and fields.get("do") == ["run"]:
+                try:
+                    made = await run_in_threadpool(clone, store, job, args, site.access.visitor(request))
+                except BadJob as error:
+                    context["problem"] = str(error)
+                else:
+                    return RedirectResponse(f"/jobs/{made.id}", 303)
+            lines = difflib.unified_diff(
+                before.splitlines(), pretty(args).splitlines(), "now", "then", lineterm="", n=2
+            )
+            context["changes"] = () if args is None else [(_DIFF_CLASSES.get(line[:1], ""), line) for line in lines]
+        return site.page(request, "clone.html", 400 if context["problem"] else 200, **context)
+
+    return show
+
+
+def _parse_args(text: str) -> tuple[dict[str, object] | None, str]:
+    """The arguments, or None and what is wrong with them."""
+    try:
+        args = json.loads(text)
+    except ValueError as error:
+        return None, f"This is no JSON: {error}."
+    if not isinstance(args, dict):
+        return None, 'Arguments are a JSON object, such as {"project": "bodwassho"}.'
+    return args, ""
 
 
 _REFRESH_SECONDS: Final = 5
@@ -160,22 +211,59 @@ class _JobFeed:
 # ── the page ─────────────────────────────────────────────────────────────────────────────────────
 
 
+_SHOWN_CHECKPOINTS: Final = 10
+_SHOWN_RELATED: Final = 20
+
+
 def _context(site: Site, store: JobStore, history: History) -> dict[str, Any]:
     job, now = history.job, store.clock.now()
     life = job_charts.stretches(job, history.events, now)
+    situation = Situations(store).of(job)
+    is_lost = situation.state is DerivedState.LOST
     return {
         "job": job,
+        "situation": situation,
         "history": history,
         "why": explain(job, gather(store, job)),
-        "pace": job_charts.pace(job, history.entries),
+        "args": _value(store, job, job.args),
+        "blocks": parse_traceback(job.error.trace) if job.error is not None and job.error.trace else [],
+        "errors": {one.attempt: one.detail for one in history.events if one.type in _FAILS and one.detail},
+        "related": _related(store, job),
+        "checkpoints": [(point, _value(store, job, point.data)) for point in history.checkpoints[-_SHOWN_CHECKPOINTS:]],
+        "pace": job_charts.Pace() if is_lost else job_charts.pace(job, history.entries),
         "curve": job_charts.progress_curve(job, history.entries, now),
+        "steps": job_charts.step_bars(job, history.entries, job.updated_at),
         "life": life,
         "timeline": job_charts.timeline(life),
         "cost": cost_of(store, history),
         "result": None if job.result is None else _value(store, job, job.result),
         "can_cancel": not job.is_terminal and job.cancel_reason is None,
         "can_retry": job.state.value == "failed",
+        "can_run": can_run_now(job, now),
+        "can_clone": not job.secret,
     }
+
+
+_FAILS: Final = frozenset({"retrying", "failed", "parked"})
+
+
+def _related(store: JobStore, job: Job) -> list[tuple[str, Job]]:
+    """What it depends on, what waits for it, its parent and its children: a few of each."""
+    ids: dict[str, str] = {}
+    for one in itertools.islice(store.depends_on(job), _SHOWN_RELATED):
+        ids.setdefault(one, "depends on")
+    if job.parent_id is not None:
+        ids.setdefault(job.parent_id, "is a child of")
+    if job.child_count:
+        for child in itertools.islice(store.workflows.made(job.id), _SHOWN_RELATED):
+            ids.setdefault(child.id, "has the child")
+    if job.has_children or job.children_told:
+        call = store.layout.children(job.id)
+        items = store.db.execute(call.operation, {**call.request, "Limit": _SHOWN_RELATED})["Items"]
+        for item in items:
+            ids.setdefault(store.layout.child_of(item), "is waited for by")
+    found = {one.id: one for one in store.get_existing(list(ids))} if ids else {}
+    return [(how, found[job_id]) for job_id, how in ids.items() if job_id in found]
 
 
 def _value(store: JobStore, job: Job, payload: Payload) -> str:
@@ -218,11 +306,13 @@ def _comparison(store: JobStore, history: History, query: Mapping[str, str]) -> 
     if before is None or after is None:
         return None
     one, other = (_checkpoint_lines(store, history.job, point) for point in (before, after))
-    lines = tuple(
-        (_DIFF_CLASSES.get(line[:1], ""), line)
-        for line in difflib.unified_diff(one, other, _label(before), _label(after), lineterm="", n=2)
-    )
-    return Comparison(before.name, after.name, lines[:_MOST_DIFF_LINES])
+    lines = _diff(one, other, _label(before), _label(after))
+    return Comparison(before.name, after.name, tuple(lines[:_MOST_DIFF_LINES]))
+
+
+def _diff(one: list[str], other: list[str], before: str, after: str) -> list[tuple[str, str]]:
+    lines = difflib.unified_diff(one, other, before, after, lineterm="", n=2)
+    return [(_DIFF_CLASSES.get(line[:1], ""), line) for line in lines]
 
 
 def _checkpoint_lines(store: JobStore, job: Job, point: Checkpoint) -> list[str]:

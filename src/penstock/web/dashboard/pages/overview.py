@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from penstock.jobs.model.derived_state import DerivedState
 from penstock.jobs.model.state import State
 from penstock.web.dashboard.charts import job_charts
 from penstock.web.dashboard.job_counts import Overview
 from penstock.web.dashboard.poller import Feed, PageFeed
 from penstock.web.dashboard.site import Site
+
+_TILES: Final = (
+    DerivedState.FAILED,
+    DerivedState.LOST,
+    DerivedState.BLOCKED,
+    DerivedState.RETRYING,
+    DerivedState.RUNNING,
+    DerivedState.READY,
+    DerivedState.SCHEDULED,
+    DerivedState.WAITING,
+    DerivedState.COMPLETED,
+    DerivedState.CANCELLED,
+)
+"""What is wrong comes first."""
 
 
 def routes(site: Site) -> list[Route]:
@@ -35,7 +50,7 @@ def _context(site: Site, overview: Overview) -> dict[str, Any]:
     spent = site.spent
     return {
         "overview": overview,
-        "states": list(State),
+        "states": _TILES,
         "chart": job_charts.throughput(ends, overview.finished.at),
         "ended": len(ends),
         "failed": failed,

@@ -27,7 +27,7 @@ from penstock.jobs.model.job import BadJob
 from penstock.jobs.model.json_text import NotJson
 from penstock.jobs.schedules import BadSchedule, SavedSchedule, ScheduleChanged, ScheduleNotFound
 from penstock.jobs.worker.registry import WorkerRegistry
-from penstock.web.dashboard.pages.jobs import Filter
+from penstock.web.dashboard.job_list import Filter
 from penstock.web.dashboard.poller import Feed, PageFeed
 from penstock.web.dashboard.site import Site
 from penstock.web.problems import Problem

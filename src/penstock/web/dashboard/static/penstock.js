@@ -4,6 +4,10 @@
 (() => {
   const byId = (id) => document.getElementById(id);
 
+  // ── the theme: that of the system until somebody chooses one ───────────────
+  const theme = localStorage.getItem("penstock-theme");
+  if (theme) document.documentElement.dataset.theme = theme;
+
   // ── times ──────────────────────────────────────────────────────────────────
   const UNITS = [[86400, "d"], [3600, "h"], [60, "m"]];
   const distance = (seconds) => {
@@ -68,6 +72,7 @@
     wanted.innerHTML = texts.get(slot).join("\n");
     morphChildren(place, wanted.content);
     tick();
+    offerCopies();
   };
   const release = () => {
     const press = presses;
@@ -158,6 +163,8 @@
     if (!button?.dataset.confirm || !dialog.showModal) return;
     event.preventDefault();
     byId("ask-text").textContent = button.dataset.confirm;
+    byId("ask-yes").textContent = button.dataset.verb || "Yes";
+    byId("ask-yes").className = "destructive" in button.dataset ? "destructive" : "strong";
     dialog.returnValue = "no";
     dialog.showModal();
     dialog.addEventListener("close", () => {
@@ -170,6 +177,32 @@
     }, { once: true });
   });
 
+  // ── choosing: all on the page, or those between two ────────────────────────
+  let chosen = null;
+  addEventListener("click", (event) => {
+    const box = event.target.closest("table.list input[type=checkbox]");
+    if (!box) return;
+    const boxes = [...box.closest("table").querySelectorAll("tbody input[type=checkbox]")];
+    if ("all" in box.dataset) for (const one of boxes) one.checked = box.checked;
+    const from = boxes.indexOf(chosen), to = boxes.indexOf(box);
+    if (event.shiftKey && from >= 0 && to >= 0) {
+      for (const one of boxes.slice(Math.min(from, to), Math.max(from, to) + 1)) one.checked = box.checked;
+    }
+    chosen = box;
+  });
+
+  // ── copying ────────────────────────────────────────────────────────────────
+  const offerCopies = () => {
+    if (navigator.clipboard) for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
+  };
+  addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    await navigator.clipboard.writeText(byId(button.dataset.copy).textContent);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+
   // ── keys: / goes to the filter, j and k through the list ───────────────────
   const move = (step) => {
     const links = [...document.querySelectorAll("table.list tbody a.mono")];
@@ -177,9 +210,32 @@
     const place = links.indexOf(document.activeElement);
     links[Math.min(links.length - 1, Math.max(0, place + step))].focus();
   };
+  const open = (id) => { if (!byId(id).open) byId(id).showModal(); };
+  for (const button of document.querySelectorAll("[data-theme-toggle], [data-open]")) button.hidden = false;
+  addEventListener("click", (event) => {
+    const button = event.target.closest("[data-theme-toggle], [data-open]");
+    if (button?.dataset.open) open(button.dataset.open);
+    else if (button) {
+      const root = document.documentElement;
+      const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+      root.dataset.theme = isDark ? "light" : "dark";
+      localStorage.setItem("penstock-theme", root.dataset.theme);
+    }
+  });
+  byId("palette").addEventListener("submit", (event) => {
+    const text = byId("go").value.trim().toLowerCase();
+    const page = [...byId("pages").options].find((one) => text && one.value.toLowerCase().startsWith(text));
+    if (!page) return;
+    event.preventDefault();
+    location.assign(page.dataset.path);
+  });
+  addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); open("palette"); byId("go").select(); }
+  });
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
     if (event.key === "/" && byId("q")) { event.preventDefault(); byId("q").focus(); byId("q").select(); }
+    if (event.key === "?") open("help");
     if (event.key === "j") move(1);
     if (event.key === "k") move(-1);
   });
@@ -189,5 +245,7 @@
   if (log) log.scrollTop = log.scrollHeight;
   if (document.body.dataset.live) follow(document.body.dataset.live);
   tick();
+  offerCopies();
+  byId("trace")?.scrollTo(0, byId("trace").scrollHeight);  // the line that raised
   setInterval(tick, 1000);
 })();

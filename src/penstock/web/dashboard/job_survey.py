@@ -1,0 +1,282 @@
+"""What there is to know of the jobs that have not completed: derived states, queues, what blocks whom, failures.
+
+No index has a derived state, the time of a failure or a queue, so these jobs are read, a bounded number a step.
+1. A step reads at most `STEP_JOBS` jobs of each stored state, whatever their number, and goes on where the last one
+   stopped. What a finished round has counted is shown until the next round ends.
+2. Where reads are paid for, a round ends after `PAID_JOBS` jobs and the next one begins a minute later. Numbers of a
+   round that did not see all jobs are lower bounds ("1,000+").
+3. The newest failed jobs are read in every step, so that a failure is seen at once; a failure of a job that was made
+   long ago is seen when the round comes to it.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.jobs.model.derived_state import Conditions, DerivedState, derive
+from penstock.jobs.model.job import Job
+from penstock.jobs.model.state import State
+from penstock.jobs.store.conditions import read_conditions
+from penstock.jobs.store.store import JobStore
+
+FIRST_JOBS: Final = 60
+STEP_JOBS: Final = 250
+PAID_JOBS: Final = 1_000
+_PAID_SECONDS: Final = 60.0
+_NEWEST: Final = 30
+_MOST_FAILURES: Final = 50_000
+_SHOWN_LOST: Final = 20
+
+
+@dataclass(slots=True)
+class QueueTally:
+    """The jobs of a queue that have not ended."""
+
+    name: str
+    states: Counter[DerivedState] = field(default_factory=Counter)
+    oldest_ready: float | None = None
+    waits: list[float] = field(default_factory=list)
+
+    def add(self, state: DerivedState, job: Job) -> None:
+        self.states[state] += 1
+        if state in (DerivedState.READY, DerivedState.BLOCKED):
+            self.oldest_ready = min(self.oldest_ready or job.run_at, job.run_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Jobs of one tenant that one thing keeps."""
+
+    why: str
+    tenant: str
+    number: int
+    job_id: str
+    """One of them."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a round over one stored state has counted."""
+
+    states: Counter[DerivedState] = field(default_factory=Counter)
+    queues: dict[str, QueueTally] = field(default_factory=dict)
+    blocked: Counter[tuple[str, str]] = field(default_factory=Counter)
+    examples: dict[tuple[str, str], str] = field(default_factory=dict)
+    lost: list[Job] = field(default_factory=list)
+    seen: int = 0
+    is_whole: bool = False
+
+    def add(self, job: Job, around: Conditions) -> None:
+        found = derive(job, around)
+        self.seen += 1
+        self.states[found.state] += 1
+        self.queues.setdefault(job.queue, QueueTally(job.queue)).add(found.state, job)
+        if found.state is DerivedState.BLOCKED:
+            self.blocked[found.why, job.tenant] += 1
+            self.examples.setdefault((found.why, job.tenant), job.id)
+        if found.state is DerivedState.LOST and len(self.lost) < _SHOWN_LOST:
+            self.lost.append(job)
+
+
+class _Round:
+    """Goes over the jobs of a stored state again and again."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.last = Tally()
+        self._current = Tally()
+        self._token: str | None = None
+        self._next_at = 0.0
+
+    def step(self, store: JobStore, now: float, most: int) -> None:
+        if now < self._next_at:
+            return
+        page = store.find(state=self.state, limit=most, token=self._token)
+        around = read_conditions(store, {job.queue for job in page.jobs})
+        for job in page.jobs:
+            self._current.add(job, around)
+        self._token = page.token
+        is_paid = store.db.capabilities.metered
+        if page.token is None or (is_paid and self._current.seen >= PAID_JOBS):
+            self._current.is_whole = page.token is None
+            self.last, self._current, self._token = self._current, Tally(), None
+            self._next_at = now + _PAID_SECONDS if is_paid else 0.0
+        elif not self.last.is_whole and self._current.seen > self.last.seen:
+            self.last = self._current  # nothing better is known yet
+
+
+# ── failures ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a list of failures needs to know of a job."""
+
+    job_id: str
+    failed_at: float
+    task: str
+    tenant: str
+    queue: str
+    kind: str
+    message: str
+    attempt: int
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        return self.task, self.kind, pattern_of(self.message)
+
+
+_VARYING: Final = re.compile(r"0x[0-9a-fA-F]{1,16}|\d{1,40}")
+_LONGEST_MESSAGE: Final = 200
+
+
+def pattern_of(message: str) -> str:
+    """A message without what differs from one failure to the next: its first line, with # for each number."""
+    return _VARYING.sub("#", message.partition("\n")[0][:_LONGEST_MESSAGE])
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Failures of one task with one error."""
+
+    task: str
+    kind: str
+    message: str
+    failures: tuple[Failure, ...]
+    """Newest first."""
+
+    @property
+    def number(self) -> int:
+        return len(self.failures)
+
+    @property
+    def last(self) -> Failure:
+        return self.failures[0]
+
+    @property
+    def first_at(self) -> float:
+        return self.failures[-1].failed_at
+
+    @property
+    def tenants(self) -> int:
+        return len({one.tenant for one in self.failures})
+
+
+class FailedJobs:
+    """The failed jobs, by when they failed."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Failure] = {}
+        self._seen: set[str] = set()
+        self._token: str | None = None
+        self._next_at = 0.0
+        self.is_whole = False
+
+    def step(self, store: JobStore, now: float, most: int) -> None:
+        self._add(store.find(state=State.FAILED, limit=_NEWEST).jobs)
+        if now < self._next_at:
+            return
+        page = store.find(state=State.FAILED, limit=most, token=self._token)
+        self._add(page.jobs)
+        self._token = page.token
+        is_paid = store.db.capabilities.metered
+        if page.token is None or len(self._seen) >= (PAID_JOBS if is_paid else _MOST_FAILURES):
+            self._known = {job_id: one for job_id, one in self._known.items() if job_id in self._seen}
+            self.is_whole = page.token is None
+            self._seen, self._token = set(), None
+            self._next_at = now + _PAID_SECONDS if is_paid else 0.0
+
+    def _add(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            error = job.error
+            self._seen.add(job.id)
+            self._known[job.id] = Failure(
+                job.id,
+                job.ended_at or job.updated_at,
+                job.task,
+                job.tenant,
+                job.queue,
+                "" if error is None else error.kind,
+                "" if error is None else error.message[:_LONGEST_MESSAGE],
+                job.attempt,
+            )
+
+    def newest(self) -> list[Failure]:
+        return sorted(self._known.values(), key=lambda one: (one.failed_at, one.job_id), reverse=True)
+
+
+def group_failures(failures: Iterable[Failure]) -> list[FailureGroup]:
+    """The largest group first. `failures` are newest first."""
+    groups: dict[tuple[str, str, str], list[Failure]] = {}
+    for one in failures:
+        groups.setdefault(one.group, []).append(one)
+    made = [FailureGroup(task, kind, message, tuple(some)) for (task, kind, message), some in groups.items()]
+    return sorted(made, key=lambda group: (group.number, group.last.failed_at), reverse=True)
+
+
+# ── all of it ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyView:
+    """What the survey knows now."""
+
+    states: Mapping[DerivedState, int]
+    whole: frozenset[State]
+    """Stored states of which every job was seen."""
+    queues: Mapping[str, QueueTally]
+    blocked: tuple[Blocked, ...]
+    lost: tuple[Job, ...]
+    failures: tuple[Failure, ...]
+    failures_whole: bool
+
+
+class JobSurvey:
+    """Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queued = _Round(State.QUEUED)
+        self._running = _Round(State.PROCESSING)
+        self._failed = FailedJobs()
+        self._names: set[str] = set()
+
+    def step(self, store: JobStore, now: float, most: int = STEP_JOBS) -> None:
+        with self._lock:
+            self._queued.step(store, now, most)
+            self._running.step(store, now, most)
+            self._failed.step(store, now, most)
+
+    def view(self) -> SurveyView:
+        with self._lock:
+            rounds = (self._queued.last, self._running.last)
+            queues: dict[str, QueueTally] = {}
+            for tally in rounds:
+                for name, one in tally.queues.items():
+                    whole = queues.setdefault(name, QueueTally(name))
+                    whole.states += one.states
+                    whole.oldest_ready = one.oldest_ready if whole.oldest_ready is None else whole.oldest_ready
+            self._names |= set(queues)
+            for name in self._names:  # a queue stays in the list when its last job has ended
+                queues.setdefault(name, QueueTally(name))
+            queued = self._queued.last
+            blocked = [
+                Blocked(why, tenant, number, queued.examples[why, tenant])
+                for (why, tenant), number in queued.blocked.most_common()
+            ]
+            named = zip((State.QUEUED, State.PROCESSING), rounds, strict=True)
+            whole_states = {state for state, one in named if one.is_whole}
+            return SurveyView(
+                rounds[0].states + rounds[1].states,
+                frozenset(whole_states),
+                queues,
+                tuple(blocked),
+                tuple(self._running.last.lost),
+                tuple(self._failed.newest()),
+                self._failed.is_whole,
+            )
