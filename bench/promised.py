@@ -94,6 +94,8 @@ ENGINE = (
     ),
 )  # fmt: skip
 
+CALLS = ("GetItem", "PutItem", "BatchWriteItem", "Query")
+
 CLIENT = (
     *(
         Promise(
@@ -109,6 +111,17 @@ CLIENT = (
         )
         for call in ("GetItem", "PutItem")
         for peer in ("pydynox", "aiodynamo")
+    ),
+    Promise(
+        "Client", "Typed items: client CPU of the four calls, in terms of Table's", "clients",
+        most(*(ratio(f"{call}/penstock-typed/cpu", f"{call}/penstock-table/cpu") for call in CALLS)), "≤", 1.5, times,
+    ),
+    *(
+        Promise(
+            "Client", f"Typed items: client CPU of the four calls, in terms of {peer}'s", "clients",
+            most(*(ratio(f"{call}/penstock-typed/cpu", f"{call}/{peer}/cpu") for call in CALLS)), "<", 1, times,
+        )
+        for peer in ("pydynox", "pynamodb")
     ),
     Promise(
         "Client", "250-item Query no slower than pydynox's, wall, Table's", "clients",

@@ -435,7 +435,9 @@ def count(
 @command.command("put", short_help="Write items.", exit_codes={DIFFERENT: "some were there already (--if-absent)"})
 @table_argument
 @click.argument("item", required=False, metavar="[JSON]")
-@click.option("--file", "file", metavar="FILE", help="JSON lines; - is stdin, as it is in place of JSON and without both.")
+@click.option(
+    "--file", "file", metavar="FILE", help="JSON lines; - is stdin, as it is in place of JSON and without both."
+)
 @click.option("--if-absent", is_flag=True, help="Leave items that are there as they are.")
 @exact_option
 @csv_option

@@ -67,6 +67,7 @@ def test_plain_json_keeps_every_digit_of_a_number() -> None:
         ('{"a": NaN}', False, "no JSON object"),
         ('{"a": 1}', True, "DynamoDB's JSON"),
         ('{"Item": 5}', True, "DynamoDB's JSON"),
+        ('{"id": "1"}', True, r"DynamoDB's JSON.*\(id is '1'\)"),
     ],
 )
 def test_a_text_that_is_no_item_is_told_with_its_line(line: str, exact: bool, said: str) -> None:

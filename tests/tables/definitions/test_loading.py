@@ -161,3 +161,23 @@ def test_variables_name_a_systems_tables() -> None:
     assert names == ["People", "Records"]
     (jobs,) = load("excel-reports", system_tables(), variables={"JOBS_TABLE": "my-jobs"}).tables
     assert jobs.name == "my-jobs"
+
+
+def test_what_was_replaced_is_spelled_and_checked_as_in_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Table("replaced", "id:S")
+    more = {
+        "pitr": True,
+        "tags": {"b": "2", "a": "1"},
+        "indexes": [Index("by-b", "b:S"), Index("by-a", "a:S")],
+        "resource_policy": {"Version": "2012-10-17", "Statement": [{"Effect": "Deny"}]},
+        "ignore": ["billing"],
+    }
+    assert plain.replace(key=("id:S", "at:N"), **more) == Table("replaced", ("id:S", "at:N"), **more)  # type: ignore[arg-type]
+    (tmp_path / "replaced_tables.py").write_text(
+        "from penstock import Table\nall = [Table('replaced', 'id:S').replace(ttl=True, pitr=99)]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(DefinitionError, match="replaced_tables:all: table 'replaced': ttl is True"):
+        load("replaced_tables:all", {})

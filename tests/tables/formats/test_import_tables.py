@@ -179,6 +179,10 @@ def test_json_says_what_was_written_and_what_comes_next(here: Path) -> None:
     told = json.loads(run("import", "shop-jobs", "--out", "mine.py", "--db", "live.db", "--json").stdout)
     assert told["tables"] == ["shop-jobs"] and told["written"] == ["mine.py"]
     assert told["next"] == "penstock tables plan mine:all --db live.db"
+    told = json.loads(run("import", "shop-jobs", "--out", "-", "--db", "live.db", "--json").stdout)
+    assert told["written"] == [] and from_python(told["text"])[0].name == "shop-jobs"
+    missing = run("import", "nowhere", "--db", "live.db", "--json")
+    assert missing.exit_code == 1 and json.loads(missing.stdout)["missing"] == ["nowhere"]
 
 
 @pytest.mark.parametrize(

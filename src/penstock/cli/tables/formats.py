@@ -88,20 +88,19 @@ def import_tables(
     with open_database(target) as db:
         found = read_tables(db, names, prefix=prefix, tags=wanted, warm=warm, policy=policy)
     check_selection(found, [f"--db {target}", *names, *([f"--prefix {prefix}"] if prefix else []), *tags])
+    files: dict[Path, str] = {}
+    step = text = ""
     if out == "-":
-        click.echo(text_of(found, kind), nl=False)
-        _show_import(found, "")
+        text = text_of(found, kind)
     elif found.tables:
         path = Path(out or DEFAULT_OUT[kind])
-        files = files_of(found, kind, path)
+        files, step = files_of(found, kind, path), _next_step(kind, path, target)
         write_files(files, force=force)
-        step = _next_step(kind, path, target)
-        if as_json:
-            print_json(_import_form(found, list(files), step))
-        else:
-            _show_import(found, step, list(files))
+    if as_json:
+        print_json(_import_form(found, list(files), step) | ({"text": text} if out == "-" else {}))
     else:
-        _show_import(found, "")
+        click.echo(text, nl=False)
+        _show_import(found, step, list(files))
     if found.failures or found.missing:
         raise click.exceptions.Exit(FAILED)
 

@@ -94,10 +94,14 @@ def _item_of(form: Any, *, exact: bool, where: str) -> Item:
     inner = form
     if set(form) == {"Item"} and isinstance(form["Item"], dict) and not set(form["Item"]) <= set(TYPES):
         inner = form["Item"]  # a line of an export
+    name = ""
     try:
-        return {name: check_value(value) for name, value in inner.items()}
+        found: Item = {}
+        for name, value in inner.items():
+            found[name] = check_value(value)
+        return found
     except (DynamoDBError, AttributeError, TypeError) as error:
-        said = getattr(error, "message", str(error))
+        said = getattr(error, "message", f"{name} is {str(inner[name])[:40]!r}")
         raise BadItemText(f'{where}: not in DynamoDB\'s JSON, such as {{"id": {{"S": "1"}}}} ({said}).') from None
 
 

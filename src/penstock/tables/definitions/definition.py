@@ -9,9 +9,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from penstock.tables.definitions.arguments import calling_line, checked_arguments
 from penstock.tables.definitions.problems import (
@@ -263,7 +263,7 @@ class Table:
             ttl=ttl,
             stream=stream,
             pitr=_days(pitr),
-            tags=dict(sorted(tags.items(), key=str)) if isinstance(tags, Mapping) else tags,
+            tags=_sorted_mapping(tags),
             billing=billing,
             on_demand_max=on_demand_max,
             warm=warm,
@@ -272,7 +272,7 @@ class Table:
             sse=sse,
             ignore=_sorted_texts(ignore),
             resource_policy=policy_text(resource_policy),
-            allow=dict(sorted(allow.items(), key=str)) if isinstance(allow, Mapping) else allow or {},
+            allow=_sorted_mapping(allow) or {},
         )
         check(self, calling_line)
 
@@ -336,8 +336,13 @@ class Table:
         return next((index for index in self.vector_indexes if index.name == name), None)
 
     def replace(self, **members: Any) -> Table:
-        """The same table but for these members, not checked."""
-        return Table.unchecked(**{one.name: getattr(self, one.name) for one in fields(self)} | members)
+        """The same table but for these members, spelled as in `Table(…)`. They are checked where they are loaded."""
+        kept = {one.name: getattr(self, one.name) for one in fields(self)} | members
+        for name in members.keys() & _SPELLED.keys():
+            kept[name] = _SPELLED[name](members[name])
+        if "indexes" in members:
+            kept["indexes"] = _sorted_indexes(members["indexes"], kept["billing"])
+        return Table.unchecked(**kept)
 
 
 _ABSENT: dict[str, Any] = {
@@ -406,11 +411,26 @@ def _sorted_texts(names: Iterable[str]) -> Iterable[str]:
     return tuple(sorted(set(several))) if is_texts else several
 
 
+def _sorted_mapping(given: Any) -> Any:
+    return dict(sorted(given.items(), key=str)) if isinstance(given, Mapping) else given
+
+
 def _days(pitr: bool | int | None) -> int | None:
     # True is equal to 1 in Python, and one day is not what is meant by it.
     if pitr is True:
         return PITR_DAYS
     return 0 if pitr is False else pitr
+
+
+_SPELLED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "key": _table_key,
+    "pitr": _days,
+    "tags": _sorted_mapping,
+    "ignore": _sorted_texts,
+    "resource_policy": policy_text,
+    "allow": _sorted_mapping,
+}
+"""Members that a definition may spell in several ways, and how they are kept."""
 
 
 def _set(target: object, **values: object) -> None:

@@ -14,7 +14,7 @@ from penstock.errors import PenstockError
 from penstock.tables.definitions.arguments import raising_line
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.export_file import ExportError, read_export
-from penstock.tables.definitions.problems import DefinitionError, Problem
+from penstock.tables.definitions.problems import DefinitionError, Problem, check
 from penstock.tables.definitions.readers.definition_file import is_definition_file, read_definition_file
 from penstock.tables.definitions.system_tables import SystemTables
 from penstock.user_modules import import_user_module
@@ -162,6 +162,8 @@ def _tables_of(given: str, found: Any, layout: str) -> tuple[Table, ...]:
     if not tables or strangers:
         kind = type(strangers[0] if strangers else found).__name__
         raise LoadingError(given, f"a Table was expected there, not {kind}", "Name a Table, or a list of them")
+    for table in tables:
+        check(table, given)  # `replace` has not
     check_unique_names(tables)
     return tables
 
