@@ -222,8 +222,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ),
     (
         "something that is not here",
-        {"VectorIndexes": []},
-        INVALID + "VectorIndexes is not supported by this endpoint",
+        {"GlobalTableSourceArn": "arn:aws:dynamodb:us-east-1:000000000000:table/other"},
+        INVALID + "GlobalTableSourceArn is not supported by this endpoint",
     ),
     (
         "a reserved tag",
