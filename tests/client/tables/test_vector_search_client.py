@@ -80,7 +80,7 @@ def test_numpys_vectors_are_vectors_too(papers: Handle) -> None:
 
 @pytest.mark.parametrize("wrong", [[float("nan"), 0, 0], [float("inf"), 0, 0]])
 def test_what_is_no_number_is_refused_before_it_is_sent(papers: Handle, wrong: list[float]) -> None:
-    with pytest.raises(ValueError, match="nan|inf|NaN|Infinity"):
+    with pytest.raises(ValueError, match=r"nan|inf|NaN|Infinity"):
         papers.search(wrong)
 
 

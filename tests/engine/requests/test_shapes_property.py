@@ -17,7 +17,6 @@ from penstock.engine.requests import REQUESTS, check
 from penstock.errors import DynamoDBError
 
 DATA = Path(botocore.__file__).parent / "data"
-NOT_YET = {"VectorIndexes", "VectorIndexUpdates", "VectorIndexOverride"}
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 anything = st.recursive(
@@ -46,7 +45,7 @@ def likely(shapes: dict[str, Any], name: str, depth: int = 0) -> st.SearchStrate
                 optional={
                     member: likely(shapes, one["shape"], depth + 1)
                     for member, one in shape["members"].items()
-                    if depth < 6 and member not in NOT_YET
+                    if depth < 6
                 },
             )
         case "list":

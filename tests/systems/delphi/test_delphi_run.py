@@ -82,7 +82,7 @@ def test_S3_2_each_table_has_the_attributes_that_it_should_have(delphi: Delphi, 
     wanted = {
         CONFIG: {"processed_date", "num_comments", "num_participants", "embedding_model", "umap_parameters"}
         | {"evoc_parameters", "cluster_layers", "metadata"},
-        EMBEDDINGS: {"comment_id", "embedding"},
+        EMBEDDINGS: {"comment_id", "embedding", "vector"},
         ASSIGNMENTS: {"comment_id", "is_outlier", "distance_to_centroid", "cluster_confidence"}
         | {f"layer{layer}_cluster_id" for layer in range(len(report["config"]["cluster_layers"]))}
         | {"comment_text", "language", "votes"},

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -17,6 +18,7 @@ from penstock.systems.delphi.analysis.clusters import ALONE, OUTLIER, WORDLESS, 
 from penstock.systems.delphi.analysis.conversation import BadConversation
 from penstock.systems.delphi.analysis.libraries import one_thread
 from penstock.systems.delphi.analysis.votes import parse_summary, parse_votes, path_beside, sum_up
+from penstock.systems.delphi.results import Results
 
 COMMENTS = [
     "Die Straßenbahn soll auch nachts fahren.",
@@ -147,6 +149,26 @@ def test_similar_comments_are_found_by_an_exact_search(database: str):
     nothing = run("delphi", "similar", "stadt", "?!", "--db", database)
     assert nothing.exit_code == 1
     assert "has no word" in nothing.output
+
+
+def test_similar_says_the_same_with_and_without_the_vector_index(database: str, monkeypatch: pytest.MonkeyPatch):
+    searched: list[str] = []
+    nearest = Results.nearest
+
+    def counted(self: Results, *given: Any) -> Any:
+        searched.append("by the index")
+        return nearest(self, *given)
+
+    monkeypatch.setattr(Results, "nearest", counted)
+    words = ("delphi", "similar", "stadt", "Spielplatz mit Wasser", "--db", database, "--json", "--limit", "6")
+    by_index = json.loads(run(*words).stdout)
+    assert searched == ["by the index"]
+    monkeypatch.setattr(Results, "has_vector_index", lambda self: False)
+    compared = json.loads(run(*words).stdout)
+    assert searched == ["by the index"]
+    assert [one["comment_id"] for one in by_index] == [one["comment_id"] for one in compared]
+    for one, other in zip(by_index, compared, strict=True):
+        assert one["similarity"] == pytest.approx(other["similarity"], abs=2e-6)
 
 
 def test_at_most_five_in_a_hundred_comments_are_in_no_topic_each_with_its_reason():

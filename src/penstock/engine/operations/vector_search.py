@@ -69,10 +69,10 @@ def search_vectors(context: OperationContext, request: Request) -> Response:
     return response
 
 
-def _query_vector(values: Sequence[dict[str, Any]]) -> bytes:
+def _query_vector(values: list[dict[str, Any]]) -> bytes:
     try:
-        texts = [check_value(value)["N"] for value in values]
-        return float32.from_texts(texts)
+        checked = check_value({"L": values})["L"]
+        return float32.from_texts([value["N"] for value in checked])
     except (KeyError, OverflowError, ValidationException):
         raise ValidationException(
             "Search vector contains invalid values. All values in the search vector must be a 32-bit floating-point "

@@ -11,7 +11,7 @@ has that id, so that no reader of runs meets it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from penstock.systems.delphi import tables
 from penstock.systems.delphi.analysis.embeddings import unpack_vector
 from penstock.systems.delphi.converter import Item, required_job_id
 from penstock.tables.apply.apply import ensure_tables
+from penstock.wire import float32
 
 CONFIG: Final = "Delphi_UMAPConversationConfig"
 EMBEDDINGS: Final = "Delphi_CommentEmbeddings"
@@ -130,6 +131,22 @@ class Results:
             raise RunNotFound(f"The run {job_id} has no embedding of a comment {comment_id}.")
         return unpack_vector(item["embedding"]["vector"], int(item["embedding"]["dimensions"]))
 
+    def has_vector_index(self) -> bool:
+        """Whether the vectors can be searched by the database: not in compat, nor in tables of older programs."""
+        described = self._db.execute("DescribeTable", {"TableName": EMBEDDINGS})["Table"]
+        return any(
+            one["IndexName"] == tables.VECTOR_INDEX and one["IndexStatus"] == "ACTIVE"
+            for one in described.get("VectorIndexes", ())
+        )
+
+    def nearest(self, job_id: str | None, vector: Sequence[float], most: int) -> list[tuple[int, float]]:
+        """The comments of a run with the largest products of vectors, by the vector index, and those products."""
+        padded = [*map(float, vector)] + [0.0] * (tables.VECTOR_DIMENSIONS - len(vector))
+        matches = self._db.table(EMBEDDINGS).search(
+            padded, top=most, index=tables.VECTOR_INDEX, where=F("job_id") == required_job_id(job_id)
+        )
+        return [(int(one.item["comment_id"]), one.score) for one in matches]
+
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
     def write(self, job_id: str | None, table: str, items: Iterable[Item]) -> Written:
@@ -138,6 +155,8 @@ class Results:
         handle = self._db.table(table, key=("job_id:S", tables.RANGES[table]))
         left = {item[name] for item in handle.query(job_id=job, select=[name])}
         put = 0
+        if table == EMBEDDINGS and self.has_vector_index():
+            items = map(_with_vector, items)
         with handle.batch() as batch:
             for item in items:
                 batch.put(item)
@@ -201,3 +220,12 @@ def _pointer(config: Mapping[str, Any]) -> Item:
 
 def _is_pointer(item: Mapping[str, Any]) -> bool:
     return str(item["job_id"]).startswith(_LATEST)
+
+
+def _with_vector(item: Item) -> Item:
+    """An embedding, with its vector as a list too where that is not longer than the index holds."""
+    packed = item["embedding"]
+    if int(packed["dimensions"]) > tables.VECTOR_DIMENSIONS:
+        return item
+    short = [float(float32.shortest_text(one)) for one in unpack_vector(packed["vector"], int(packed["dimensions"]))]
+    return {**item, tables.VECTOR: short + [0.0] * (tables.VECTOR_DIMENSIONS - len(short))}

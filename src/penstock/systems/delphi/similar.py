@@ -1,4 +1,8 @@
-"""The comments of a run that are most like a text: every vector is looked at, so that none is missed."""
+"""The comments of a run that are most like a text.
+
+The database's vector index says which they are, where there is one and it has every comment of the run; otherwise every
+vector is looked at here.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ from penstock.systems.delphi.analysis.embeddings import EMBEDDERS, unpack_vector
 from penstock.systems.delphi.analysis.languages import detect_languages
 from penstock.systems.delphi.analysis.libraries import check_installed, library, one_thread
 from penstock.systems.delphi.results import ASSIGNMENTS, EMBEDDINGS, NAMES, Results
+from penstock.systems.delphi.tables import VECTOR_DIMENSIONS
+from penstock.wire.limits import VECTOR_TOP_K
 
 _EMBEDDER_OF: Final = {
     "wordllama-256+tfidf": "wordllama",
@@ -43,18 +49,36 @@ def find_similar(results: Results, job_id: str | None, text: str, *, most: int =
     said = list(results.of_job(ASSIGNMENTS, job_id))
     if any("comment_text" not in item for item in said):
         raise PenstockError(f"The run {job_id} is of an older version and has no texts. Run the conversation again.")
-    stored = {int(item["comment_id"]): item["embedding"] for item in results.of_job(EMBEDDINGS, job_id)}
     row = _place(asked, said, str(config["embedding_model"]), int(config["metadata"]["seed"]))
+    likeness = _searched(results, job_id, row, most, len(said)) or _compared(results, job_id, row)
     names = {item["topic_key"]: str(item["topic_name"]) for item in results.of_job(NAMES, job_id)}
     found = []
     for item in said:
-        embedding = stored[int(item["comment_id"])]
-        vector = unpack_vector(embedding["vector"], int(embedding["dimensions"]))
-        likeness = round(float(library("numpy").dot(row, vector)), _DIGITS)
-        if likeness > 0:
+        comment = int(item["comment_id"])
+        similarity = round(likeness.get(comment, 0.0), _DIGITS)
+        if similarity > 0:
             topic = names.get(f"layer0_{int(item['layer0_cluster_id'])}", "")
-            found.append(Similar(int(item["comment_id"]), str(item["comment_text"]), likeness, topic))
+            found.append(Similar(comment, str(item["comment_text"]), similarity, topic))
     return sorted(found, key=lambda one: (-one.similarity, one.comment_id))[:most]
+
+
+def _searched(results: Results, job_id: str | None, row: Any, most: int, comments: int) -> dict[int, float] | None:
+    """The products of the nearest comments, by the vector index; None where it cannot say."""
+    if not 0 < most <= VECTOR_TOP_K or len(row) > VECTOR_DIMENSIONS or not results.has_vector_index():
+        return None
+    found = dict(results.nearest(job_id, row, most))
+    # A run of an older program has no vectors in the index.
+    return found if len(found) == min(most, comments) else None
+
+
+def _compared(results: Results, job_id: str | None, row: Any) -> dict[int, float]:
+    """The same of all comments, each looked at."""
+    found = {}
+    for item in results.of_job(EMBEDDINGS, job_id):
+        embedding = item["embedding"]
+        vector = unpack_vector(embedding["vector"], int(embedding["dimensions"]))
+        found[int(item["comment_id"])] = float(library("numpy").dot(row, vector))
+    return found
 
 
 def _place(text: str, said: list[dict[str, Any]], model: str, seed: int) -> Any:

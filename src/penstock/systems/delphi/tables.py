@@ -2,15 +2,20 @@
 
 Every result has HASH `job_id`, its own natural RANGE, and ConversationIdIndex with the same RANGE. Two exceptions: the
 configuration's RANGE is `conversation_id` itself, and an index cannot have one attribute twice, so its index is sorted
-by `job_id`; and embeddings are large, so their index has keys only (ALL in compat).
+by `job_id`; and embeddings are large, so their index has keys only (ALL in compat). Their vectors are also a list, with
+a vector index that `similar` searches (not in compat): padded with zeros to one length, which changes no product.
 """
 
 from __future__ import annotations
 
 from penstock.systems.schema_variants import SchemaVariant, check_variant
-from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.definitions.definition import Index, Table, VectorIndex
 
 CONVERSATION_INDEX = "ConversationIdIndex"
+VECTOR_INDEX = "VectorIndex"
+VECTOR = "vector"
+VECTOR_DIMENSIONS = 512
+"""The most that any embedder gives; shorter vectors are padded."""
 QUEUE = "Delphi_JobQueue"
 QUEUE_CONVERSATIONS = "ConversationIndex"
 CLAIM_INDEX = "ClaimIndex"
@@ -41,7 +46,15 @@ def _results(name: str, layout: SchemaVariant) -> Table:
     keys_only = name == "Delphi_CommentEmbeddings" and layout == "safe"
     projection = "KEYS_ONLY" if keys_only else "ALL"
     index = Index(CONVERSATION_INDEX, "conversation_id:S", beside, projection=projection)
-    return Table(name, ("job_id:S", natural), indexes=[index])
+    vectors = VectorIndex(
+        VECTOR_INDEX,
+        VECTOR,
+        dimensions=VECTOR_DIMENSIONS,
+        distance="dot_product",
+        partition="job_id:S",
+        projection="KEYS_ONLY",
+    )
+    return Table(name, ("job_id:S", natural), indexes=[index], vector_indexes=[vectors] if keys_only else [])
 
 
 def queue(layout: SchemaVariant = "safe") -> Table:
