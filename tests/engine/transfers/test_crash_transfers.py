@@ -109,7 +109,7 @@ def test_a_transfer_that_is_killed_at_any_event_is_continued(tmp_path: Path, wor
 
 
 def test_a_transfer_that_is_killed_again_and_again_is_whole(tmp_path: Path):
-    for work, events in (("export", 17), ("import", 13)):
+    for work, events in (("export", 17), ("import", 25)):
         home = tmp_path / work
         arn = begun(home, work)
         rounds = 0
