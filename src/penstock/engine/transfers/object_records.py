@@ -263,6 +263,9 @@ class _Utf8:
 # ── CSV ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+_QUOTED_CELL = re.compile(r'"((?:[^"]|"")*+)"')
+
+
 class CsvReader:
     """Rows by RFC 4180. Every column is an S, except those of keys; an empty cell is no attribute."""
 
@@ -270,8 +273,6 @@ class CsvReader:
         self._delimiter = delimiter
         self._header = header
         self._key_types = key_types
-        mark = re.escape(delimiter)
-        self._field = re.compile(rf'(?:"((?:[^"]|"")*+)"|([^"{mark}]*+))({mark}|\Z)')
 
     def records(self, pieces: Iterator[bytes]) -> Iterator[Found]:
         header = self._header
@@ -316,14 +317,20 @@ class CsvReader:
         cells: list[str] = []
         place = 0
         while True:
-            match = self._field.match(row, place)
-            if match is None:
+            quoted = _QUOTED_CELL.match(row, place)
+            if quoted is None:
+                end = row.find(self._delimiter, place)
+                end = len(row) if end < 0 else end
+                cell = row[place:end]
+            else:
+                end, cell = quoted.end(), quoted.group(1).replace('""', '"')
+            is_last = end == len(row)
+            if (quoted is None and '"' in cell) or (not is_last and row[end] != self._delimiter):
                 raise Garbage("a quote stands inside a cell: write it twice, and quotes around the cell")
-            quoted, plain, end = match.groups()
-            cells.append(plain if quoted is None else quoted.replace('""', '"'))
-            place = match.end()
-            if not end:
+            cells.append(cell)
+            if is_last:
                 return cells
+            place = end + 1
 
     def _item(self, header: list[str], cells: list[str]) -> Item | Bad:
         if len(cells) > len(header):
