@@ -104,8 +104,9 @@ class Engine:
     def close(self) -> None:
         """Stops the background work and closes the file."""
         self.maintenance.stop()
-        if self.transfers is not None:
-            self.transfers.stop()
+        transfers, self.transfers = self.transfers, None
+        if transfers is not None:
+            transfers.stop()
         try:
             if self.simulation is not None:
                 self.simulation.save(self)

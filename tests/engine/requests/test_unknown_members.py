@@ -206,6 +206,48 @@ def backups_and_streams(say: Callable[..., Any]) -> None:
     say("DeleteTable", TableName="paid")
 
 
+def exports_and_imports(say: Callable[..., Any]) -> None:
+    """All but the lists are refused at the end of their checks: this engine has no buckets."""
+    arn = "arn:aws:dynamodb:us-east-1:000000000000:table/table"
+    say(
+        "ExportTableToPointInTime",
+        TableArn=arn,
+        S3Bucket="bucket",
+        ExportType="INCREMENTAL_EXPORT",
+        IncrementalExportSpecification={"ExportFromTime": 1},
+        FilterSpecification={"FilterExpression": "sk = :v", "ExpressionAttributeValues": {":v": {"N": "1"}}},
+    )
+    say("DescribeExport", ExportArn=f"{arn}/export/01")
+    say("ListExports", TableArn=arn)
+    vector = {
+        "IndexName": "near",
+        "VectorAttribute": {"AttributeName": "v"},
+        "Dimensions": 2,
+        "DistanceFunction": "COSINE",
+        "Projection": {"ProjectionType": "ALL"},
+        "SearchSchema": [{"AttributeName": "g", "SearchSchemaElementType": "HASH"}],
+    }
+    members = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode", "SSESpecification")
+    table = {name: TABLE[name] for name in (*members, "OnDemandThroughput")}
+    say(
+        "ImportTable",
+        S3BucketSource={"S3Bucket": "bucket"},
+        InputFormat="CSV",
+        InputFormatOptions={"Csv": {"Delimiter": ";"}},
+        TableCreationParameters={"TableName": "imported", "VectorIndexes": [vector], **table},
+    )
+    say("DescribeImport", ImportArn=f"{arn}/import/01")
+    say("ListImports", TableArn=arn)
+
+
+REFUSED = [
+    "InvalidExportTimeException",
+    "ExportNotFoundException",
+    "ValidationException",
+    "ImportNotFoundException",
+]
+
+
 def with_strangers(shape: Shape, value: Any, met: set[str]) -> Any:
     """The value with strangers in each structure of it; `met` are the structures."""
     if isinstance(shape, Structure) and isinstance(value, dict):
@@ -268,9 +310,9 @@ def test_members_that_dynamodb_does_not_know_change_nothing(ask: Callable[[Engin
     plain, strange = Conversation(ask, strangers=False), Conversation(ask, strangers=True)
     for one in (plain, strange):
         with one.engine:
-            for part in (control_plane, vectors, reads_and_writes, backups_and_streams):
+            for part in (control_plane, vectors, reads_and_writes, backups_and_streams, exports_and_imports):
                 part(one.say)
-    assert plain.errors == ["ConditionalCheckFailedException"] * 2  # all other requests are right
+    assert plain.errors == ["ConditionalCheckFailedException"] * 2 + REFUSED  # all other requests are right
     for expected, found in zip(plain.answers, strange.answers, strict=True):
         assert found == expected
     known = {shape.name for request in REQUESTS.values() for shape in _structures(request.structure)}

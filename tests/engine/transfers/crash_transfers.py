@@ -1,6 +1,6 @@
 """Processes that die in the middle of an export or import: kill -9 by their own hand, after so many events.
 
-    python crash_transfers.py FILE BUCKETS WORK EVENTS
+    python crash_transfers.py FILE BUCKETS EVENTS
 
 An event is an object that was put, or is about to be, and a transaction that was committed, or is about to be. Says
 "dead" by dying, "done" when the work ended before that.
@@ -17,9 +17,11 @@ from typing import Any
 from penstock.client.database import Database, connect
 from penstock.engine import maintenance
 from penstock.engine.items import index_backfill
+from penstock.engine.maintenance import Maintenance
 from penstock.engine.recovery import restores
 from penstock.engine.storage.database_file import Store
-from penstock.engine.transfers import export_files, import_run, item_images
+from penstock.engine.transfers import export_files, import_run, item_images, records
+from penstock.engine.transfers.runner import Runner
 from penstock.files.buckets import FolderBucket
 
 
@@ -31,7 +33,7 @@ def small_steps() -> None:
     index_backfill.FILL_AT_ONCE = 20
     maintenance.AT_ONCE_ROWS = 20
     maintenance.MOST_ROWS = 60
-    restores.RUN_ROWS = 90
+    restores.RUN_ROWS = 20
 
 
 class Countdown:
@@ -65,12 +67,9 @@ def die_after(events: int) -> None:
 
 def finish(db: Database) -> None:
     """Does all that is left, in this thread."""
-    from penstock.engine.transfers import records
-    from penstock.engine.transfers.runner import Runner
-
     engine = db.engine
     engine.maintenance.stop()
-    runner = engine.transfers or Runner(engine)
+    runner = engine.transfers = Runner(engine)
     while True:
         with engine.reading() as context:
             if not records.in_progress(context.db):
@@ -82,9 +81,8 @@ def finish(db: Database) -> None:
 def main(path: str, buckets: str, events: int) -> None:
     small_steps()
     die_after(events)
-    from penstock.engine.maintenance import Maintenance
-
     Maintenance.wake = lambda self: None  # type: ignore[method-assign]
+    Runner.wake = lambda self: None  # type: ignore[method-assign]
     with connect(Path(path), buckets=buckets) as db:
         finish(db)
     print("done")

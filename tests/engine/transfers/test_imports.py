@@ -277,6 +277,9 @@ def test_a_bomb_of_blank_lines_ends_at_its_growth(monkeypatch: pytest.MonkeyPatc
 
     blocks = object_records.blocks(BytesIO(bomb(b"\n" * 1_000_000, 20)), "GZIP")
     with pytest.raises(object_records.Garbage, match="decompresses to more than"):
+        list(blocks)
+    blocks = object_records.blocks(BytesIO(bomb(b"\n" * 1_000_000, 1)), "GZIP")
+    with pytest.raises(object_records.Garbage, match="lines are blank"):
         list(object_records.json_records(blocks))
 
 

@@ -16,11 +16,13 @@ from penstock.cli.kit.exit_codes import DIFFERENT, FAILED
 from penstock.cli.kit.options import db_option, dry_run_option, json_option, refuse_host, resumable
 from penstock.cli.kit.output import ProgressLine, print_json, print_result
 from penstock.cli.tables.dumps import (
+    EXPORT,
     Asked,
     Load,
     dump_several,
     dump_to_file,
     dump_to_folder,
+    dump_to_s3,
     format_option,
     interrupted_text,
     load_place,
@@ -84,7 +86,11 @@ def dump(
         names = list(dict.fromkeys(tables)) or [one for one in db.tables() if one.startswith(start or "")]
         if not names:
             raise PenstockError(f"{db.name} has no tables{f' that begin with {start}' if start else ''}.")
-        if len(tables) != 1:
+        if len(tables) == 1 and format == EXPORT:
+            (dump_to_s3 if is_bucket(out) else dump_to_folder)(db, names[0], asked)
+        elif format == EXPORT:
+            raise click.UsageError(f"--format {EXPORT} takes one table; without it, several have a folder each.")
+        elif len(tables) != 1:
             dump_several(db, names, asked)
         elif (file := item_file(out, format)) is not None or is_bucket(out):
             dump_to_file(db, names[0], file, asked)

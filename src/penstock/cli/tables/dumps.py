@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any, cast
 
 import click
@@ -18,17 +19,20 @@ from penstock.cli.kit.output import ProgressLine, print_json, print_result
 from penstock.cli.tables.options import pacer_of
 from penstock.client.database import Database, connect
 from penstock.client.wrappers.pacing import Pacer
-from penstock.errors import PenstockError
 from penstock.tables.data import dump as table_dump
-from penstock.tables.data import dump_sets, item_files
+from penstock.tables.data import dump_sets, export_layout, item_files
 from penstock.tables.data.dump import Loaded
 from penstock.tables.data.dump_sets import Home, Pace
 from penstock.tables.data.item_files import STANDARD, Format, ItemFile, is_bucket, item_file
 from penstock.tables.plan.changes import count
 from penstock.tables.plan.survey import require_table
 
+EXPORT = "dynamodb-export"
+
 format_option = click.option(
-    "--format", type=click.Choice(["jsonl", "csv"]), help="Of files; else by the name's ending, and jsonl for -."
+    "--format",
+    type=click.Choice(["jsonl", "csv", EXPORT]),
+    help=f"Of files; else by the name's ending, and jsonl for -. {EXPORT}: DynamoDB's, in a folder or s3://….",
 )
 
 
@@ -64,6 +68,24 @@ def dump_to_folder(db: Database, table: str, asked: Asked) -> None:
     form = {"table": table, "folder": str(out), "items": done.items, "parts": len(done.parts), "bytes": size}
     text = f"{table}: {count(done.items, 'item')} in {count(len(done.parts), 'part')}, {size:,} bytes, in {out}"
     print_result(form, text, as_json=as_json)
+
+
+def dump_to_s3(db: Database, table: str, asked: Asked) -> None:
+    """A folder in DynamoDB's export format, and then its files in S3."""
+    export_layout.check_absent(asked.out)
+    if asked.dry_run:
+        _show_dump_plan(db, table, asked)
+        return
+    with TemporaryDirectory(prefix="penstock-dump-") as place:
+        folder = Path(place) / "dump"
+        line = ProgressLine(quiet=asked.as_json)
+        pacer = pacer_of(db, asked.rate)
+        done = table_dump.dump(db, table, folder, segments=asked.segments, pacer=pacer, progress=line.items)
+        line.end()
+        export_layout.upload(folder, asked.out)
+    form = {"table": table, "place": asked.out, "items": done.items, "parts": len(done.parts)}
+    text = f"{table}: {count(done.items, 'item')} in {count(len(done.parts), 'part')}, in {asked.out}"
+    print_result(form, text, as_json=asked.as_json)
 
 
 def _show_dump_plan(db: Database, table: str, asked: Asked) -> None:
@@ -147,8 +169,8 @@ class Load:
 
 def load_place(db: Database, asked: Load, pacer: Pacer | None) -> None:
     line = ProgressLine(quiet=asked.as_json)
-    file = item_file(asked.source, asked.format)
-    if file is None and dump_sets.open_set(asked.source) is not None:
+    file = None if asked.format == EXPORT else item_file(asked.source, asked.format)
+    if file is None and asked.format is None and dump_sets.open_set(asked.source) is not None:
         _load_several(db, asked, Pace(1, pacer, line.items), line)
         return
     if asked.table is None:
@@ -165,12 +187,11 @@ def load_place(db: Database, asked: Load, pacer: Pacer | None) -> None:
             raise click.UsageError("stdin can be read only once: --dry-run needs a file.")
         done = item_files.load_file(db, file, asked.table, **options)
     elif is_bucket(asked.source):
-        raise PenstockError(
-            f"{asked.source}: there is no dump of several tables. Name the object of one table (….jsonl.gz); copy an "
-            "export of DynamoDB to a folder first."
-        )
+        with export_layout.fetched(asked.source) as folder:
+            done = table_dump.load(db, folder, asked.table, state_file=asked.state, **options)
     else:
-        done = table_dump.load(db, Path(asked.source), asked.table, state_file=asked.state, **options)
+        folder = export_layout.export_folder(Path(asked.source))
+        done = table_dump.load(db, folder, asked.table, state_file=asked.state, **options)
     line.end()
     form = asdict(done) | ({"dry_run": True} if asked.dry_run else {})
     print_result(form, _loaded_text(done, asked), as_json=asked.as_json)

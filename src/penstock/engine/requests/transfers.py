@@ -30,8 +30,10 @@ from penstock.engine.requests.tables import (
 _TABLE_ARN = String(1, 1024)
 _ARN = String(37, 1024)
 _TOKEN = String(pattern=r"^[^\$]+$")
-# DynamoDB's own pattern has two ways to read one name; this one accepts the same names.
-_BUCKET = String(maximum=255, pattern=r"^[a-z0-9A-Z]+[\.\-\w]*[a-z0-9A-Z]+$")
+# DynamoDB's own pattern, which its message shows, has many ways to read one name. This one takes the same names, in
+# steps that grow as the name does.
+_BUCKET = String(maximum=255, pattern=r"[a-z0-9A-Z][.\-\w]*[a-z0-9A-Z]")
+_BUCKET.pattern = r"^[a-z0-9A-Z]+[\.\-\w]*[a-z0-9A-Z]+$"
 _OWNER = String(pattern=r"[0-9]{12}")
 _PREFIX = String(maximum=1024)
 _SECONDS = Timestamp()

@@ -32,6 +32,7 @@ FOLDER: Final = "AWSDynamoDB"
 JSON, ION = "DYNAMODB_JSON", "ION"
 _ENDINGS: Final = {JSON: "json.gz", ION: "ion.gz"}
 _GZIP: Final = zlib.MAX_WBITS | 16
+_AT_ONCE_BYTES: Final = 64 * 1024
 
 
 class DataFile(NamedTuple):
@@ -82,6 +83,8 @@ class DataBuffer:
     def __init__(self) -> None:
         self._compressor = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
         self._pieces: list[bytes] = []
+        self._lines: list[bytes] = []
+        self._compressed = 0
         self.items = 0
         self.size = 0
 
@@ -90,12 +93,21 @@ class DataBuffer:
         return self.size >= FILE_BYTES
 
     def add(self, line: bytes) -> None:
-        self._pieces.append(self._compressor.compress(line))
+        self._lines.append(line)
         self.items += 1
         self.size += len(line)
+        if self.size - self._compressed > _AT_ONCE_BYTES:
+            self._compress()
 
     def data(self) -> bytes:
+        self._compress()
         return b"".join([*self._pieces, self._compressor.flush()])
+
+    def _compress(self) -> None:
+        """Many lines at once: other threads run meanwhile."""
+        self._pieces.append(self._compressor.compress(b"".join(self._lines)))
+        self._lines.clear()
+        self._compressed = self.size
 
 
 def md5_text(data: bytes) -> str:

@@ -43,6 +43,7 @@ INVALID_ITEMS: Final = (
 )
 MOST_OBJECTS: Final = 50_000
 _BATCH_RECORDS: Final = 1_000
+_COMPUTED_SECONDS: Final = 0.003
 _BATCH_BYTES: Final = maintenance.MOST_BYTES
 _IMPORTS: Final = f"{FOLDER}/imports/"
 
@@ -177,7 +178,11 @@ class ImportRun:
 
     def _fill(self, batch: Batch, table: TableInfo) -> bool:
         """Takes records until the batch is full; whether there are no more at all."""
+        began = perf_counter()
         while not batch.is_full:
+            if perf_counter() - began > _COMPUTED_SECONDS:  # the threads that answer calls have their turn
+                self._rest(perf_counter() - began)
+                began = perf_counter()
             if self._current is None and not self._open_next(table):
                 return True
             assert self._current is not None

@@ -27,7 +27,7 @@ from penstock.errors import PenstockError
 if TYPE_CHECKING:
     from penstock.engine.engine import Engine
 
-ROWS: Final = 1_000
+ROWS: Final = 300
 """Rows that one snapshot reads at the most."""
 
 _JOURNAL_ROWS: Final = 5_000

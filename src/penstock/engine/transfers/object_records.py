@@ -34,7 +34,11 @@ MOST_GROWTH: Final = 2_000
 
 _FREE_BYTES: Final = 64 * 1024 * 1024  # growth is not looked at before
 _WINDOW_BYTES: Final = 128 * 1024 * 1024  # that zstd may ask for
+_FED_BYTES: Final = 2 * 1024
 _GZIP: Final = zlib.MAX_WBITS | 16
+
+BLANK_LINES: Final = 10_000
+"""In a row: more of them are no data."""
 
 _ITEM = AttributeMap()
 _has_json_types = _ITEM.acceptor()
@@ -111,38 +115,31 @@ def _gunzipped(body: ObjectBytes) -> Iterator[tuple[bytes, int]]:
 
 
 def _unzstded(body: ObjectBytes) -> Iterator[tuple[bytes, int]]:
+    """One or several frames of zstd. Little is fed at once: a byte may decompress to 32 KB."""
     import zstandard  # checked when the import was asked for
 
-    counted = _Counted(body)
-    reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).stream_reader(
-        counted, read_size=BLOCK_BYTES, read_across_frames=True
-    )
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
+    frame, is_inside = decompressor.decompressobj(), False
     try:
-        while piece := reader.read(BLOCK_BYTES):
-            yield piece, counted.take()
+        while block := body.read(BLOCK_BYTES):
+            for start in range(0, len(block), _FED_BYTES):
+                raw, taken = block[start : start + _FED_BYTES], _FED_BYTES
+                while raw:
+                    is_inside = True
+                    yield frame.decompress(raw), taken
+                    raw, taken = b"", 0
+                    if frame.eof:
+                        raw, frame, is_inside = frame.unused_data, decompressor.decompressobj(), False
     except zstandard.ZstdError as error:
         raise Garbage(f"the object is not ZSTD: {error}") from None
-
-
-class _Counted:
-    def __init__(self, body: ObjectBytes) -> None:
-        self._body = body
-        self._count = 0
-
-    def read(self, size: int = BLOCK_BYTES) -> bytes:
-        block = self._body.read(size)
-        self._count += len(block)
-        return block
-
-    def take(self) -> int:
-        taken, self._count = self._count, 0
-        return taken
+    if is_inside:
+        raise Garbage("the object ends inside its ZSTD data")
 
 
 def lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Lines without their line feeds."""
     rest: list[bytes] = []
-    held = 0
+    held = blank = 0
     for piece in pieces:
         *whole, last = piece.split(b"\n")
         if whole:
@@ -150,6 +147,9 @@ def lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
             rest, held = [], 0
             for line in whole:
                 _refuse_long(len(line))
+                blank = 0 if line else blank + 1
+                if blank > BLANK_LINES:
+                    raise Garbage(f"more than {BLANK_LINES:,} lines are blank")
                 yield line
         rest.append(last)
         held += len(last)
@@ -263,6 +263,9 @@ class _Utf8:
 # ── CSV ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+_QUOTED_CELL = re.compile(r'"((?:[^"]|"")*+)"')
+
+
 class CsvReader:
     """Rows by RFC 4180. Every column is an S, except those of keys; an empty cell is no attribute."""
 
@@ -270,8 +273,6 @@ class CsvReader:
         self._delimiter = delimiter
         self._header = header
         self._key_types = key_types
-        mark = re.escape(delimiter)
-        self._field = re.compile(rf'(?:"((?:[^"]|"")*+)"|([^"{mark}]*+))({mark}|\Z)')
 
     def records(self, pieces: Iterator[bytes]) -> Iterator[Found]:
         header = self._header
@@ -316,14 +317,20 @@ class CsvReader:
         cells: list[str] = []
         place = 0
         while True:
-            match = self._field.match(row, place)
-            if match is None:
+            quoted = _QUOTED_CELL.match(row, place)
+            if quoted is None:
+                end = row.find(self._delimiter, place)
+                end = len(row) if end < 0 else end
+                cell = row[place:end]
+            else:
+                end, cell = quoted.end(), quoted.group(1).replace('""', '"')
+            is_last = end == len(row)
+            if (quoted is None and '"' in cell) or (not is_last and row[end] != self._delimiter):
                 raise Garbage("a quote stands inside a cell: write it twice, and quotes around the cell")
-            quoted, plain, end = match.groups()
-            cells.append(plain if quoted is None else quoted.replace('""', '"'))
-            place = match.end()
-            if not end:
+            cells.append(cell)
+            if is_last:
                 return cells
+            place = end + 1
 
     def _item(self, header: list[str], cells: list[str]) -> Item | Bad:
         if len(cells) > len(header):

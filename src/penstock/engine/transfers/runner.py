@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import sqlite3
 import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -76,7 +77,7 @@ class Runner:
         try:
             with self._engine.writing() as context:
                 records.release(context, self.holder)
-        except StorageError as error:
+        except (StorageError, sqlite3.Error) as error:  # the file is lost or locked; whoever is next needs proof
             _LOG.debug("transfers were not released: %s", error)
 
     def _loop(self) -> None:

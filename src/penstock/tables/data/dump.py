@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import orjson
 
@@ -55,6 +55,7 @@ VERSION = "2020-06-30"
 
 _LEVEL = 3  # of compression: twice as fast as the default for a tenth more bytes
 _READ_BYTES = 1024 * 1024
+_ION = ".ion.gz"  # as an export of DynamoDB may be
 
 
 class FolderError(PenstockError):
@@ -205,6 +206,8 @@ def open_dump(folder: Path) -> Dump:
             raise FolderError(folder, _unfinished(folder), "Run the same `penstock tables dump` again: it continues")
         raise FolderError(summary_path, "there is no such file", "Give a folder that `penstock tables dump` wrote")
     summary = _json(summary_path)
+    if "exportFromTime" in summary:
+        raise FolderError(folder, "it is an incremental export: changes, and not all items", "Export the whole table")
     files = files_path.read_bytes() if files_path.exists() else b""
     told = summary.get("manifestFilesSha256")
     if told is not None and hashlib.sha256(files).hexdigest() != told:
@@ -264,12 +267,28 @@ def read_part(folder: Path, part: Part) -> Iterator[Item]:
     """The items of a part, one at a time."""
     path = part_path(folder, part)
     with gzip.open(path, "rb") as file:
+        if path.name.endswith(_ION):
+            yield from _ion_items(path, cast(IO[bytes], file))
+            return
         for at, line in enumerate(file, 1):
             try:
                 item: Item = orjson.loads(line)["Item"]
             except (orjson.JSONDecodeError, KeyError, TypeError) as error:
                 raise FolderError(path, f"line {at} is no item ({error})", "Dump the table again") from None
             yield item
+
+
+def _ion_items(path: Path, file: IO[bytes]) -> Iterator[Item]:
+    from penstock.engine.transfers.object_records import Bad, Garbage, ion_records  # DynamoDB's exports alone have Ion
+
+    blocks = iter(lambda: file.read(_READ_BYTES), b"")
+    try:
+        for at, found in enumerate(ion_records(blocks), 1):
+            if isinstance(found.item, Bad):
+                raise FolderError(path, f"value {at} is no item ({found.item.reason})", "Export the table again")
+            yield found.item
+    except Garbage as error:
+        raise FolderError(path, str(error), "Export the table again") from None
 
 
 # ── dumping ────────────────────────────────────────────────────────────────────────────────────────

@@ -39,7 +39,7 @@ from penstock.tables.definitions.export_file import export_form, read_export
 from penstock.tables.plan.survey import Live, inspect, require_table
 from penstock.wire.values import Item
 
-Format = Literal["jsonl", "csv"]
+Format = Literal["jsonl", "csv", "dynamodb-export"]
 
 STANDARD = "-"
 _ENDINGS: dict[str, Format] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
