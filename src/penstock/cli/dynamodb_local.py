@@ -1,4 +1,4 @@
-"""`penstock dynamodb-local`: `penstock serve` for scripts that start DynamoDB Local, with DynamoDB Local's own options."""
+"""`penstock dynamodb-local`: `penstock serve`, started with the options of DynamoDB Local."""
 
 from __future__ import annotations
 
