@@ -122,6 +122,9 @@ class FakeStreams:
         if operation == "DescribeTable" and request["TableName"] == TABLE:
             specification = {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
             return {"Table": {"LatestStreamArn": _PREFIX + self.stream, "StreamSpecification": specification}}
+        if operation == "ListStreams":
+            streams = sorted({one.stream for one in self.shards.values()})
+            return {"Streams": [{"StreamArn": _PREFIX + one, "TableName": TABLE} for one in streams]}
         if operation == "DescribeStream":
             return self._describe(request)
         if operation == "GetShardIterator":

@@ -55,7 +55,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(steps, st.integers(1, 3))
 def test_nothing_is_lost_and_each_items_changes_come_in_order_whatever_happens(script, shards: int) -> None:
     db, fake = fake_database(shards)

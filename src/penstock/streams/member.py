@@ -181,6 +181,8 @@ class Member:
         latest = self._stream_arn(is_new=False)
         self._prefix = latest.rpartition("/")[0]
         streams = {label_of(latest), *(one.stream for one in known)}
+        if not group.ready and group.start != "latest":
+            streams |= self._streams()  # one that was switched off meanwhile has older changes
         described: list[ShardInfo] = []
         for stream in sorted(streams):
             try:
@@ -198,6 +200,11 @@ class Member:
         for one in known:
             if (one.stream, one.id) not in there and (one.stream, one.id) not in self.held:
                 self._drop_gone(group, one)
+
+    def _streams(self) -> set[str]:
+        """The labels of all streams of the table that can still be read."""
+        found = self._db.execute("ListStreams", {"TableName": self._groups.table}).get("Streams", [])
+        return {label_of(one["StreamArn"]) for one in found}
 
     def _new_state(self, group: Group, shard: ShardInfo) -> ShardState:
         """A shard that is found later began after the group did: all of it is the group's."""
