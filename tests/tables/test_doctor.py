@@ -160,7 +160,7 @@ def test_switched_off_rules_are_in_the_json_definition_and_in_python() -> None:
     wrong = json.loads(text) | {"Allow": {"no-pitrr": "x"}}
     with pytest.raises(DefinitionError, match="Did you mean 'no-pitr'"):
         read_export(json.dumps(wrong), "cache.json")
-    with pytest.raises(ExportError, match="/Allow is .* not an object"):
+    with pytest.raises(ExportError, match=r"/Allow is .* not an object"):
         read_export(json.dumps(wrong | {"Allow": ["no-pitr"]}), "cache.json")
 
 

@@ -377,3 +377,10 @@ def test_a_host_that_is_not_there_is_unreachable_and_a_page_that_is_no_json_is_b
         open_sources([f"{web}/bad"], "p", db).datasets()
     with pytest.raises(SourceRefused, match="https only"):
         download("http://example.org/x", 10, token="t0ken")
+
+
+def test_S1_a_broken_file_of_a_folder_is_named_with_what_to_do(tmp_path: Path, db: Database) -> None:
+    (tmp_path / "orders.csv").write_text("a;b\n1;2\n")
+    (tmp_path / "stock.json").write_text('{"oops": ')
+    with pytest.raises(BadData, match=r"stock\.json is no JSON: .*Mend it, or take it out of the source"):
+        open_sources([str(tmp_path)], "firma", db).datasets()

@@ -117,14 +117,17 @@ def _delimiter(head: str) -> str:
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def json_datasets(name: str, data: bytes) -> list[tuple[str, list[Row]]]:
-    """The datasets of a JSON document with their rows; `name` is that of one which has none of its own (3)."""
+def json_datasets(name: str, data: bytes, file: str = "") -> list[tuple[str, list[Row]]]:
+    """The datasets of a JSON document with their rows; `name` is that of one which has none of its own (3).
+
+    `file` is what an error names.
+    """
     if len(data) > JSON_BYTES:
         raise BadData(f"{name} has more than {JSON_BYTES // 1024**2} MB. Write it as JSON Lines (.jsonl) or CSV.")
     try:
         found = orjson.loads(data.removeprefix(codecs.BOM_UTF8))
     except orjson.JSONDecodeError as error:
-        raise BadData(f"{name} is no JSON: {error}") from error
+        raise BadData(f"{file or name} is no JSON: {error}. Mend it, or take it out of the source.") from error
     if isinstance(found, Mapping):
         lists = {key: value for key, value in found.items() if _is_rows(value)}
         if len(lists) == 1 and next(iter(lists)).casefold() in _GENERIC:

@@ -182,9 +182,9 @@ def _file_datasets(path: Path) -> list[Dataset]:
         return [Dataset(path.stem, lambda: _guarded(path, csv_rows(path)))]
 
     def again(place: int) -> list[Row]:
-        return json_datasets(path.stem, _read(path, JSON_BYTES))[place][1]
+        return json_datasets(path.stem, _read(path, JSON_BYTES), path.name)[place][1]
 
-    names = [name for name, _ in json_datasets(path.stem, _read(path, JSON_BYTES))]
+    names = [name for name, _ in json_datasets(path.stem, _read(path, JSON_BYTES), path.name)]
     return [Dataset(name, lambda place=place: again(place)) for place, name in enumerate(names)]  # type: ignore[misc]
 
 
