@@ -14,6 +14,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,18 @@ _GENERIC: Final = frozenset({"items", "data", "results", "rows", "records", "val
 
 def csv_rows(path: Path) -> Iterator[Row]:
     """The rows of a CSV file, one at a time (1, 2)."""
+    with _csv_reader(path) as reader:
+        yield from _csv_rows(path.name, reader)
+
+
+def csv_header(path: Path) -> list[str]:
+    """The names of a CSV file's columns, for one that has no rows."""
+    with _csv_reader(path) as reader:
+        return next((_header(cells) for cells in reader if any(cell.strip() for cell in cells)), [])
+
+
+@contextmanager
+def _csv_reader(path: Path) -> Iterator[Any]:
     encoding = _encoding(path)
     with path.open(encoding=encoding, errors="replace", newline="") as file:
         head = file.read(_HEAD_BYTES)
@@ -47,7 +60,7 @@ def csv_rows(path: Path) -> Iterator[Row]:
             file.readline()
         else:
             delimiter = _delimiter(head)
-        yield from _csv_rows(path.name, csv.reader(file, delimiter=delimiter))
+        yield csv.reader(file, delimiter=delimiter)
 
 
 def _csv_rows(name: str, reader: Any) -> Iterator[Row]:
