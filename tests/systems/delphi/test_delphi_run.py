@@ -16,11 +16,12 @@ import pytest
 import penstock
 from penstock.jobs.app import App
 from penstock.pipelines import JobIdRequired, PipelineReport
+from penstock.systems.delphi.analysis import projection
 from penstock.systems.delphi.analysis.clusters import Layers, cluster_vectors
 from penstock.systems.delphi.analysis.conversation import Comment, Conversation, parse_conversation
 from penstock.systems.delphi.analysis.embeddings import embedder_named
 from penstock.systems.delphi.analysis.languages import detect_languages
-from penstock.systems.delphi.analysis.libraries import one_thread
+from penstock.systems.delphi.analysis.libraries import library, one_thread
 from penstock.systems.delphi.analysis.projection import Projection, project_vectors
 from penstock.systems.delphi.analysis.topics import KeywordNamer, Topic, describe_topics
 from penstock.systems.delphi.converter import DataConverter
@@ -382,3 +383,16 @@ def test_S3_12_odd_conversations_have_a_map_and_names_too(texts: list[str], embe
     assert len(DataConverter.batch_convert_clusters("c", ids, layers, topics, projection.positions, job_id="j")) == len(
         texts
     )
+
+
+def test_S3_12_directions_that_lanczos_does_not_part_are_found_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2,000 comments made of a few sentences: the largest eigenvalues were too much alike, and the run failed."""
+    sparse, numpy = pytest.importorskip("scipy.sparse"), pytest.importorskip("numpy")
+    monkeypatch.setattr(projection, "_MOST_ROUNDS", 1)  # the conversation that failed took 20,000
+    chain = sparse.diags([0.5, 0.5], [-1, 1], shape=(700, 700)).tocsr()
+    with pytest.raises(library("scipy.sparse.linalg").ArpackNoConvergence):
+        library("scipy.sparse.linalg").eigsh(chain, k=20, which="LA", v0=numpy.ones(700), maxiter=1)
+    values, rows = projection.leading_directions(chain, 20, seed=42)
+    exact = numpy.linalg.eigvalsh(chain.toarray())[-20:]
+    assert numpy.allclose(sorted(values), exact, atol=2e-3)
+    assert numpy.allclose(rows.T @ rows, numpy.eye(20), atol=1e-2)

@@ -377,3 +377,22 @@ def test_a_host_that_is_not_there_is_unreachable_and_a_page_that_is_no_json_is_b
         open_sources([f"{web}/bad"], "p", db).datasets()
     with pytest.raises(SourceRefused, match="https only"):
         download("http://example.org/x", 10, token="t0ken")
+
+
+def test_S1_a_broken_file_of_a_folder_is_named_with_what_to_do(tmp_path: Path, db: Database) -> None:
+    (tmp_path / "orders.csv").write_text("a;b\n1;2\n")
+    (tmp_path / "stock.json").write_text('{"oops": ')
+    with pytest.raises(BadData, match=r"stock\.json is no JSON: .*Mend it, or take it out of the source"):
+        open_sources([str(tmp_path)], "firma", db).datasets()
+
+
+def test_S1_a_list_without_rows_keeps_its_columns(db: Database, tmp_path: Path) -> None:
+    folder = tmp_path / "firma"
+    folder.mkdir()
+    (folder / "retouren.csv").write_text("Artikel-Nr.;Menge;Grund\n", encoding="utf-8-sig")
+    (folder / "leer.csv").write_text("")
+    job, book = made(db, tmp_path, str(folder))
+    assert job.status == "completed", job.error
+    assert [cell.value for cell in book["Retouren"][1]] == ["Artikel-Nr.", "Menge", "Grund"]
+    assert [cell.value for cell in book["Leer"][1]] == ["(no columns)"]
+    assert "Retouren: the source has no rows." in job.result["statistics"]["notes"]

@@ -15,10 +15,17 @@ from penstock.pipelines import StepReport
 from penstock.systems.delphi.analysis.votes import VOTES_FILE
 from penstock.systems.delphi.pipeline import Delphi
 from penstock.systems.delphi.report import report_html, report_of
+from penstock.systems.delphi.similar import find_similar
 from penstock.systems.demos import files_beside
 
 CONVERSATION = "our-town"
 _VOTERS = 60
+_ASKED = "a bus at night"
+_GERMAN = {
+    "Der Bus {}": ("fährt abends zu selten", "ist in der Früh überfüllt", "kommt nie pünktlich", "soll nachts fahren"),
+    "Der Radweg {}": ("endet mitten auf der Straße", "ist zu schmal", "braucht mehr Licht", "führt nicht zur Schule"),
+    "Die Bücherei {}": ("ist samstags geschlossen", "braucht mehr Kinderbücher", "soll länger öffnen", "ist zu klein"),
+}
 _STEPS = ("read", "vote", "embed", "project", "cluster", "describe", "name", "draw", "write", "publish")
 _TOLD = {
     "read": "87 comments on seven things",
@@ -39,7 +46,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
 
     def tell(step: StepReport) -> None:
         done = _STEPS.index(step.name) + (step.how != "running")
-        progress(done / len(_STEPS), _TOLD[step.name])
+        progress(0.8 * done / len(_STEPS), _TOLD[step.name])
 
     home = files_beside(db, folder)
     store = JobStore(db, files=open_files(home))
@@ -52,6 +59,11 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
     found = report_of(delphi.results, report.job_id)
     page = folder / "our-town.html"
     page.write_text(report_html(found), encoding="utf-8")
+    progress(0.85, "comments like another text")
+    similar = find_similar(delphi.results, report.job_id, _ASKED, most=1)[0]
+    progress(0.9, "a German conversation without votes")
+    german = _german(delphi, folder / "unsere-stadt.csv")
+    progress(1.0, "done")
     return {
         "job": report.job_id,
         "comments": report["config"]["num_comments"],
@@ -62,9 +74,22 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         "language": ", ".join(found["languages"]),
         "votes": f"{found['participants']} people in {len(found['groups'])} opinion groups",
         "consensus comments in the report": len(found["consensus"]),
+        f"most like “{_ASKED}”": similar.text,
+        "a conversation in German": german,
         "report": str(page),
         "picture": str(home / report["svg"].key),
     }
+
+
+def _german(delphi: Delphi, comments: Path) -> str:
+    """Topics of comments in another language: it is found, and no function word is in a name."""
+    texts = [head.format(said) for head, every in _GERMAN.items() for said in every]
+    lines = [f"{at},{at},0,0,0,{text}." for at, text in enumerate(texts)]
+    comments.write_text("comment-id,author-id,agrees,disagrees,moderated,comment-body\n" + "\n".join(lines) + "\n")
+    job = delphi.run(comments, conversation_id="unsere-stadt", job_id=delphi.new_job_id()).job_id
+    found = report_of(delphi.results, job)
+    names = [topic["topic_label"] for topic in delphi.results.topics(job) if topic["layer_id"] == 0]
+    return f"{', '.join(found['languages'])}: {'; '.join(names)}"
 
 
 def _export(sample: Path, folder: Path) -> Path:

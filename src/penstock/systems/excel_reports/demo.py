@@ -46,6 +46,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         "images": statistics["totalImages"],
         "sheets": statistics["totalSheets"],
         "products of a CSV file": (own.job.result or {})["statistics"]["totalProducts"],
+        "notes in its report": len((own.job.result or {})["statistics"].get("notes", ())),
         "report": str(home / found.job.result["fileKey"]),
         "report of a CSV file": str(home / (own.job.result or {})["fileKey"]),
     }

@@ -124,6 +124,8 @@ class _Fetched:
     name: str
     file: SavedFile
     profile: Profile
+    header: tuple[str, ...] = ()
+    """Of a list without rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,8 @@ class _Making:
             part = (_FETCHED_PERCENT - first) * place / len(names)
             self._report_step(f"fetching-{name}"[:_STEP_CHARACTERS], round(first + part, 1))
             made = self._ctx.step(_rows_name(place), partial(self._save_rows, place, name, datasets))
-            found.append(_Fetched(name, SavedFile.parse(made["file"]), Profile.of_form(made["profile"])))
+            profile = Profile.of_form(made["profile"])
+            found.append(_Fetched(name, SavedFile.parse(made["file"]), profile, tuple(made.get("header", ()))))
         return found
 
     def _chosen(self, datasets: Sequence[Dataset]) -> list[Dataset]:
@@ -206,7 +209,8 @@ class _Making:
         profile = Profile()
         rows = self._watched(profile.counted(datasets[name].rows()), name)
         saved = self._files.save(self._key(_rows_name(place)), _lines(rows))
-        return {"file": saved.form(), "profile": profile.form()}
+        header = [] if profile.rows else list(datasets[name].header())
+        return {"file": saved.form(), "profile": profile.form(), "header": header}
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -234,6 +238,7 @@ class _Making:
         for sheet in sheets:
             rows = by_name[sheet.source.casefold()]
             columns = sheet_columns(sheet, rows.profile, self._template.currency)
+            columns = columns or tuple(Column(name, heading_of(name)) for name in rows.header)
             columns = columns or (Column("", "(no columns)"),)
             charts = sheet.charts if sheet.charts is not None else chart_templates(columns, rows.profile)
             there = {column.field for column in columns}

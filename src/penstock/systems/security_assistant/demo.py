@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from penstock.client.database import Database
+from penstock.extras import missing
 from penstock.jobs.model.state import State
+from penstock.systems.security_assistant.context_document.requirements import context_of
 from penstock.systems.security_assistant.drawing.components import count_components
 from penstock.systems.security_assistant.drawing.drawing_check import check_drawing_marks
 from penstock.systems.security_assistant.drawing.pdf import read_drawing
-from penstock.systems.security_assistant.drawing.sample import Building
+from penstock.systems.security_assistant.drawing.pdfium import render_page
+from penstock.systems.security_assistant.drawing.sample import Building, PdfPage
+from penstock.systems.security_assistant.drawing.sample import pdf as pdf_of
+from penstock.systems.security_assistant.drawing.scans.scanned_page import MODULES as OCR_MODULES
 from penstock.systems.security_assistant.jobs.job import DrawingJob
 from penstock.systems.security_assistant.jobs.json_store import JsonJobStore
 from penstock.systems.security_assistant.jobs.processor import Processor
@@ -20,6 +26,8 @@ from penstock.systems.security_assistant.jobs.stages import NewDrawing, submit_d
 from penstock.systems.security_assistant.jobs.storage import Settings, Storage, table_storage
 from penstock.systems.security_assistant.jobs.store import copy_jobs
 
+_IN_BUBBLES: Final = 12
+_SCAN_DPI: Final = 200
 _CONTEXT: Final = b"Standard: EN 60839-11-1\nEvery reader shall be flush mounted.\n"
 _BUILDINGS: Final = (
     ("7central", Building()),
@@ -43,12 +51,14 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
     first = jobs[0]
     drawing = folder / "drawing.pdf"
     drawing.write_bytes(_BUILDINGS[0][1].pdf())
-    checked = _check(drawing.read_bytes())
+    progress(0.92, "another office's style, and a scan of it")
+    checked = _check(drawing.read_bytes()) | _bubbles(folder / "bubbles.pdf")
     progress(1.0, "done")
     return {
         "drawings": len(jobs),
         "pages": sum(int(job.metadata["total_pages"]) for job in jobs),
         "components": sum(_components(job) for job in jobs),
+        "requirements in its brief": len(context_of(_CONTEXT.decode()).requirements),
         "completed": sum(1 for job in jobs if job.state is State.COMPLETED),
         "workers for the first": first.attempt,
         "stages done twice": sum(number - 1 for number in first.stage_versions.values()),
@@ -84,6 +94,29 @@ def _check(pdf: bytes) -> dict[str, object]:
     return {
         "check of the drawing": f"{whole.score} points; with every fourth component left out: {lacking.score}",
     }
+
+
+def _bubbles(place: Path) -> dict[str, object]:
+    """Codes over numbers in bubbles, as another office draws them; and the same page as a picture."""
+    page = PdfPage((420.0, 300.0))
+    for at in range(_IN_BUBBLES):
+        x, y = 50 + 64 * (at % 6), 220 - 70 * (at // 6)
+        page.circle(x, y, 13)
+        page.centred_text(x, y + 2, ("CR", "DC", "ES")[at % 3], size=8)
+        page.centred_text(x, y - 9, str(11 + at // 3), size=8)
+    page.text(50, 60, "ALL READERS ARE MOUNTED AT ONE METRE", size=8)
+    place.write_bytes(pdf_of([page]))
+    drawn = len(count_components(read_drawing(place.read_bytes())).found)
+    found: dict[str, object] = {"devices in bubbles": f"{drawn} of {_IN_BUBBLES} found"}
+    if missing(*OCR_MODULES):
+        return found | {"the same, scanned": "not read: pip install 'penstock[ocr]'"}
+    from PIL import Image
+
+    width, height, pixels = render_page(place.read_bytes(), 0, _SCAN_DPI, _SCAN_DPI**2 * 100)
+    scan = io.BytesIO()
+    Image.frombytes("L", (width, height), pixels).rotate(1, fillcolor=255).save(scan, "PDF", resolution=_SCAN_DPI)
+    read = len(count_components(read_drawing(scan.getvalue())).found)
+    return found | {"the same, scanned askew": f"{read} of {_IN_BUBBLES} found"}
 
 
 def _components(job: DrawingJob) -> int:

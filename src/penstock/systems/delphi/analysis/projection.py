@@ -9,6 +9,7 @@ together count log2(k); two comments are held together if either holds the other
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +21,9 @@ _BLOCK: Final = 2_048
 """Rows whose distances to all others are in memory at once."""
 _STEPS: Final = 64
 _LEAST_SCALE: Final = 1e-3
+_MOST_ROUNDS: Final = 1_000
+_MOST_STEPS: Final = 300
+_NEARLY: Final = 1e-4
 
 
 def neighbor_graph(vectors: Any, neighbors: int = NEIGHBORS) -> Any:
@@ -128,11 +132,30 @@ def graph_directions(vectors: Any, seed: int) -> Any:
     if count <= _DENSE:
         values, rows = numpy.linalg.eigh(balanced.toarray())
     else:
-        start = numpy.random.RandomState(seed).uniform(size=count)
-        values, rows = library("scipy.sparse.linalg").eigsh(balanced, k=wanted + 1, which="LA", v0=start)
+        values, rows = leading_directions(balanced, wanted + 1, seed)
     order = numpy.argsort(-values, kind="stable")[1 : wanted + 1]
     points = rows[:, order] * numpy.maximum(values[order], 0.0)
     return points / numpy.maximum(numpy.linalg.norm(points, axis=1, keepdims=True), 1e-9)
+
+
+def leading_directions(balanced: Any, wanted: int, seed: int) -> tuple[Any, Any]:
+    """The largest eigenvalues of a sparse symmetric matrix, with their vectors.
+
+    A conversation that says the same few things again and again has a graph in many pieces. Its largest eigenvalues are
+    alike then, which Lanczos' method, one vector at a time, may never part; one that moves all vectors at once does.
+    """
+    numpy, linalg = library("numpy"), library("scipy.sparse.linalg")
+    random = numpy.random.RandomState(seed)
+    start = random.uniform(size=balanced.shape[0])
+    try:
+        found: tuple[Any, Any] = linalg.eigsh(balanced, k=wanted, which="LA", v0=start, maxiter=_MOST_ROUNDS)
+        return found
+    except linalg.ArpackNoConvergence:
+        starts = random.uniform(size=(balanced.shape[0], wanted))
+        with warnings.catch_warnings():  # what is nearly exact is good enough for finding groups
+            warnings.simplefilter("ignore", UserWarning)
+            values, rows = linalg.lobpcg(balanced, starts, tol=_NEARLY, maxiter=_MOST_STEPS, largest=True)
+        return values, rows
 
 
 def _umap(vectors: Any, graph: Any, seed: int, *, dimensions: int, min_dist: float) -> Any:

@@ -14,6 +14,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,18 @@ _GENERIC: Final = frozenset({"items", "data", "results", "rows", "records", "val
 
 def csv_rows(path: Path) -> Iterator[Row]:
     """The rows of a CSV file, one at a time (1, 2)."""
+    with _csv_reader(path) as reader:
+        yield from _csv_rows(path.name, reader)
+
+
+def csv_header(path: Path) -> list[str]:
+    """The names of a CSV file's columns, for one that has no rows."""
+    with _csv_reader(path) as reader:
+        return next((_header(cells) for cells in reader if any(cell.strip() for cell in cells)), [])
+
+
+@contextmanager
+def _csv_reader(path: Path) -> Iterator[Any]:
     encoding = _encoding(path)
     with path.open(encoding=encoding, errors="replace", newline="") as file:
         head = file.read(_HEAD_BYTES)
@@ -47,7 +60,7 @@ def csv_rows(path: Path) -> Iterator[Row]:
             file.readline()
         else:
             delimiter = _delimiter(head)
-        yield from _csv_rows(path.name, csv.reader(file, delimiter=delimiter))
+        yield csv.reader(file, delimiter=delimiter)
 
 
 def _csv_rows(name: str, reader: Any) -> Iterator[Row]:
@@ -117,14 +130,17 @@ def _delimiter(head: str) -> str:
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def json_datasets(name: str, data: bytes) -> list[tuple[str, list[Row]]]:
-    """The datasets of a JSON document with their rows; `name` is that of one which has none of its own (3)."""
+def json_datasets(name: str, data: bytes, file: str = "") -> list[tuple[str, list[Row]]]:
+    """The datasets of a JSON document with their rows; `name` is that of one which has none of its own (3).
+
+    `file` is what an error names.
+    """
     if len(data) > JSON_BYTES:
         raise BadData(f"{name} has more than {JSON_BYTES // 1024**2} MB. Write it as JSON Lines (.jsonl) or CSV.")
     try:
         found = orjson.loads(data.removeprefix(codecs.BOM_UTF8))
     except orjson.JSONDecodeError as error:
-        raise BadData(f"{name} is no JSON: {error}") from error
+        raise BadData(f"{file or name} is no JSON: {error}. Mend it, or take it out of the source.") from error
     if isinstance(found, Mapping):
         lists = {key: value for key, value in found.items() if _is_rows(value)}
         if len(lists) == 1 and next(iter(lists)).casefold() in _GENERIC:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
@@ -29,6 +30,7 @@ from penstock.systems.excel_reports.sources.errors import (
 )
 from penstock.systems.excel_reports.sources.file_formats import (
     JSON_BYTES,
+    csv_header,
     csv_rows,
     flat_row,
     json_datasets,
@@ -116,7 +118,7 @@ class CheckedSource(_Place):
         if len(found) > MOST_SHEETS:
             raise BadData(f"The source has {len(found)} datasets; a report has {MOST_SHEETS} at most.")
         names = distinct_names(one.name for one in found)
-        return [Dataset(name, one.rows) for name, one in zip(names, found, strict=True)]
+        return [replace(one, name=name) for name, one in zip(names, found, strict=True)]
 
     def picture(self, name: str) -> bytes:
         if name.startswith(_WEB) and urlsplit(name).hostname in self._hosts:
@@ -179,12 +181,12 @@ def _file_datasets(path: Path) -> list[Dataset]:
     if ending in (".jsonl", ".ndjson"):
         return [Dataset(path.stem, lambda: _guarded(path, json_lines(path)))]
     if ending != ".json":
-        return [Dataset(path.stem, lambda: _guarded(path, csv_rows(path)))]
+        return [Dataset(path.stem, lambda: _guarded(path, csv_rows(path)), lambda: csv_header(path))]
 
     def again(place: int) -> list[Row]:
-        return json_datasets(path.stem, _read(path, JSON_BYTES))[place][1]
+        return json_datasets(path.stem, _read(path, JSON_BYTES), path.name)[place][1]
 
-    names = [name for name, _ in json_datasets(path.stem, _read(path, JSON_BYTES))]
+    names = [name for name, _ in json_datasets(path.stem, _read(path, JSON_BYTES), path.name)]
     return [Dataset(name, lambda place=place: again(place)) for place, name in enumerate(names)]  # type: ignore[misc]
 
 

@@ -43,6 +43,8 @@ class Dataset:
 
     name: str
     rows: Callable[[], Iterable[Row]]
+    header: Callable[[], Sequence[str]] = tuple
+    """The names of the columns, for a list that has no rows."""
 
 
 class Source(Protocol):
