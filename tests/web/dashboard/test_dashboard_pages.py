@@ -11,7 +11,7 @@ import pytest
 from dashboard_world import FAILURE, World
 
 from penstock.clock import ManualClock
-from penstock.jobs.model.job import JobError, JobFile, NewJob
+from penstock.jobs.model.job import Entry, JobError, JobFile, NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
@@ -21,6 +21,7 @@ from penstock.systems.construction_expenses.webhooks.paddle import handle
 from penstock.systems.construction_expenses.webhooks.webhook import webhook_of
 from penstock.tables.definitions.definition import Naming
 from penstock.web.dashboard.job_counts import finished_jobs
+from penstock.web.dashboard.job_log import read_history
 from penstock.web.dashboard.security import POLICY
 from penstock.web.dashboard.site import disposition
 
@@ -303,6 +304,29 @@ def test_a_long_log_is_shown_from_its_end_and_can_be_gone_back_through(world: Wo
     earlier = world.page(f"/jobs/{job.id}?upto=5")
     assert re.findall(r'id="line-(\d+)"', earlier) == ["1", "2", "3", "4", "5"]
     assert "data-live" not in earlier
+
+
+def test_a_very_long_log_is_not_read_whole_and_can_be_searched_jumped_into_and_downloaded(world: World) -> None:
+    job = world.running()
+    layout = world.store.layout
+    entries = (Entry(number, 1_790_000_000.0 + number, message=f"line {number}") for number in range(1, 5_001))
+    lines = [layout.entry(job, entry).item for entry in entries]
+    for start in range(0, len(lines), 25):
+        puts = [{"PutRequest": {"Item": item}} for item in lines[start : start + 25]]
+        world.db.execute("BatchWriteItem", {"RequestItems": {layout.table: puts}})
+    key = {"TableName": layout.table, "Key": layout.main_key(job.id)}
+    update = {"UpdateExpression": "SET entries = :n", "ExpressionAttributeValues": {":n": {"N": "5000"}}}
+    world.db.execute("UpdateItem", {**key, **update})
+    history = read_history(world.store, job.id)
+    assert len(history.entries) == 1_000 and history.entries[-1].number == 5_000
+    page = world.page(f"/jobs/{job.id}")
+    assert 'id="line-5000"' in page and 'id="line-4800"' not in page and 'id="line-4801"' in page
+    assert 'id="line-77"' in world.page(f"/jobs/{job.id}?line=77")
+    read = [int(number) for number in re.findall(r'id="line-(\d+)"', world.page(f"/jobs/{job.id}?find=LINE+49"))]
+    assert read[:3] == [49, 490, 491] and read[-1] == 4999 and len(read) == 111
+    assert "No line matches" in world.page(f"/jobs/{job.id}?find=nothing")
+    text = world.get(f"/jobs/{job.id}/log.txt")
+    assert text.headers["content-disposition"].startswith("attachment") and len(text.text.splitlines()) == 5_000
 
 
 @pytest.mark.parametrize("job_id", ["job_no_such", "%00", "a" * 3000, "queue%23default", "settings", "ü"])
