@@ -25,7 +25,10 @@ from penstock.web.dashboard.job_log import read_history
 from penstock.web.dashboard.security import POLICY
 from penstock.web.dashboard.site import disposition
 
-PAGES = ("/", "/jobs", "/schedules", "/pipelines", "/records", "/tables", "/tables/some-table", "/workers")
+PAGES = (
+    *("/", "/jobs", "/failures", "/queues", "/schedules", "/pipelines", "/records", "/tables", "/partiql"),
+    *("/tables/some-table", "/workers", "/activity"),
+)
 
 
 @pytest.fixture
@@ -390,6 +393,20 @@ def test_a_database_that_goes_away_is_told_of_and_its_return_is_noticed(world: W
         assert 'http-equiv="refresh"' in response.text
     world.switch.away = False
     assert job.id in world.page("/jobs")
+
+
+def test_a_select_is_run_with_its_units_and_nothing_else_is(world: World) -> None:
+    job = world.made(args={"project": EVIL})
+    statement = f"SELECT * FROM \"penstock-jobs\" WHERE job_id = '{job.id}'"
+    page = world.get("/partiql", params={"statement": statement}).text
+    assert job.id in page and "1 item, 0.5 read units" in page and "<script>alert" not in page
+    as_json = world.get("/partiql", params={"statement": statement, "as": "json"}).text
+    assert "&#34;job_id&#34;: &#34;" in as_json
+    removal = world.get("/partiql", params={"statement": statement.replace("SELECT *", "DELETE")})
+    assert removal.status_code == 400 and "Only SELECT" in removal.text
+    wrong = world.get("/partiql", params={"statement": "SELECT * FROM nothing"})
+    assert wrong.status_code == 400 and 'role="alert"' in wrong.text
+    assert world.store.get(job.id).id == job.id
 
 
 def test_a_page_with_its_assets_is_short(world: World) -> None:
