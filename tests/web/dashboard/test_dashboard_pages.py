@@ -409,6 +409,20 @@ def test_a_select_is_run_with_its_units_and_nothing_else_is(world: World) -> Non
     assert world.store.get(job.id).id == job.id
 
 
+@pytest.mark.parametrize("path", ["/", "/jobs", "/jobs?q=status%3Ablocked", "/failures", "/queues"])
+def test_a_first_page_reads_no_more_where_there_are_many_jobs(tmp_path: Path, path: str) -> None:
+    calls = []
+    for number in (1_100, 2_500):
+        world = World(tmp_path / str(number))
+        world.store.create_all([NewJob("report", {"n": n}) for n in range(number)])
+        world.page("/workers")  # which tables there are is known
+        world.switch.calls.clear()
+        world.page(path)
+        calls.append(len(world.switch.calls))
+        world.close()
+    assert calls[1] <= calls[0] * 1.2 and calls[1] < 150, calls
+
+
 def test_a_page_with_its_assets_is_short(world: World) -> None:
     for number in range(60):
         world.made(f"task_{number}")
