@@ -156,6 +156,11 @@ class FailureGroup:
     """Newest first."""
 
     @property
+    def key(self) -> str:
+        """What a form sends to name the group: none of its parts has a line break."""
+        return f"{self.task}\n{self.kind}\n{self.message}"
+
+    @property
     def number(self) -> int:
         return len(self.failures)
 
