@@ -14,6 +14,7 @@ from penstock.jobs.model.derived_state import DerivedState
 from penstock.jobs.model.job import Entry, Event, Job, NewJob
 from penstock.jobs.model.state import State
 from penstock.web.dashboard.charts import job_charts
+from penstock.web.dashboard.charts.lineage_chart import draw_lineage
 from penstock.web.dashboard.job_counts import FIRST_KEYS, JobCounter
 from penstock.web.dashboard.job_list import Filter
 from penstock.web.dashboard.site import coarse, size
@@ -150,3 +151,8 @@ def test_a_step_costs_the_same_however_many_jobs_there_are(world: World) -> None
     few = calls()
     world.store.create_all([NewJob("report", {"n": n}) for n in range(2_000)])
     assert calls() <= few
+
+
+def test_a_step_that_failed_is_in_the_graph_though_it_made_nothing() -> None:
+    drawn = draw_lineage(None, {"load": "ran", "count": "failed"})
+    assert "node-failed" in drawn and "count" in drawn and "node-ran" in drawn

@@ -11,7 +11,7 @@ import pytest
 from dashboard_world import FAILURE, World
 
 from penstock.clock import ManualClock
-from penstock.jobs.model.job import JobError, JobFile, NewJob
+from penstock.jobs.model.job import Entry, JobError, JobFile, NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
@@ -21,10 +21,14 @@ from penstock.systems.construction_expenses.webhooks.paddle import handle
 from penstock.systems.construction_expenses.webhooks.webhook import webhook_of
 from penstock.tables.definitions.definition import Naming
 from penstock.web.dashboard.job_counts import finished_jobs
+from penstock.web.dashboard.job_log import read_history
 from penstock.web.dashboard.security import POLICY
 from penstock.web.dashboard.site import disposition
 
-PAGES = ("/", "/jobs", "/schedules", "/pipelines", "/records", "/tables", "/tables/some-table", "/workers")
+PAGES = (
+    *("/", "/jobs", "/failures", "/queues", "/schedules", "/pipelines", "/records", "/tables", "/partiql"),
+    *("/tables/some-table", "/workers", "/activity"),
+)
 
 
 @pytest.fixture
@@ -186,9 +190,11 @@ def test_failures_are_grouped_by_task_and_error_and_a_group_is_retried(world: Wo
     page = world.page("/failures")
     assert "no row #" in page and page.count("<tr data-key=") == 2
     assert "Retry 3…" in page
-    query = re.search(r'name="q" value="([^"]*KeyError[^"]*)"', page)
-    assert query is not None and query.group(1) == "status:failed kind:import error:KeyError"
-    preview = world.post("/jobs/preview", [("verb", "retry"), ("all", "1"), ("q", query.group(1))]).text
+    assert "status%3Afailed+kind%3Aimport+error%3AKeyError" in page
+    other = world.store.fail(world.running("import"), JobError("KeyError", "something else", ""))
+    world.app.state.site.overview.forget()
+    preview = world.post("/jobs/preview", [("verb", "retry"), ("group", "import\nKeyError\nno row #")]).text
+    assert other.id not in preview
     assert "Retry 3 jobs?" in preview
 
 
@@ -305,6 +311,29 @@ def test_a_long_log_is_shown_from_its_end_and_can_be_gone_back_through(world: Wo
     assert "data-live" not in earlier
 
 
+def test_a_very_long_log_is_not_read_whole_and_can_be_searched_jumped_into_and_downloaded(world: World) -> None:
+    job = world.running()
+    layout = world.store.layout
+    entries = (Entry(number, 1_790_000_000.0 + number, message=f"line {number}") for number in range(1, 5_001))
+    lines = [layout.entry(job, entry).item for entry in entries]
+    for start in range(0, len(lines), 25):
+        puts = [{"PutRequest": {"Item": item}} for item in lines[start : start + 25]]
+        world.db.execute("BatchWriteItem", {"RequestItems": {layout.table: puts}})
+    key = {"TableName": layout.table, "Key": layout.main_key(job.id)}
+    update = {"UpdateExpression": "SET entries = :n", "ExpressionAttributeValues": {":n": {"N": "5000"}}}
+    world.db.execute("UpdateItem", {**key, **update})
+    history = read_history(world.store, job.id)
+    assert len(history.entries) == 1_000 and history.entries[-1].number == 5_000
+    page = world.page(f"/jobs/{job.id}")
+    assert 'id="line-5000"' in page and 'id="line-4800"' not in page and 'id="line-4801"' in page
+    assert 'id="line-77"' in world.page(f"/jobs/{job.id}?line=77")
+    read = [int(number) for number in re.findall(r'id="line-(\d+)"', world.page(f"/jobs/{job.id}?find=LINE+49"))]
+    assert read[:3] == [49, 490, 491] and read[-1] == 4999 and len(read) == 111
+    assert "No line matches" in world.page(f"/jobs/{job.id}?find=nothing")
+    text = world.get(f"/jobs/{job.id}/log.txt")
+    assert text.headers["content-disposition"].startswith("attachment") and len(text.text.splitlines()) == 5_000
+
+
 @pytest.mark.parametrize("job_id", ["job_no_such", "%00", "a" * 3000, "queue%23default", "settings", "ü"])
 def test_an_unknown_job_is_not_found(world: World, job_id: str) -> None:
     response = world.get(f"/jobs/{job_id}")
@@ -366,6 +395,34 @@ def test_a_database_that_goes_away_is_told_of_and_its_return_is_noticed(world: W
         assert 'http-equiv="refresh"' in response.text
     world.switch.away = False
     assert job.id in world.page("/jobs")
+
+
+def test_a_select_is_run_with_its_units_and_nothing_else_is(world: World) -> None:
+    job = world.made(args={"project": EVIL})
+    statement = f"SELECT * FROM \"penstock-jobs\" WHERE job_id = '{job.id}'"
+    page = world.get("/partiql", params={"statement": statement}).text
+    assert job.id in page and "1 item, 0.5 read units" in page and "<script>alert" not in page
+    as_json = world.get("/partiql", params={"statement": statement, "as": "json"}).text
+    assert "&#34;job_id&#34;: &#34;" in as_json
+    removal = world.get("/partiql", params={"statement": statement.replace("SELECT *", "DELETE")})
+    assert removal.status_code == 400 and "Only SELECT" in removal.text
+    wrong = world.get("/partiql", params={"statement": "SELECT * FROM nothing"})
+    assert wrong.status_code == 400 and 'role="alert"' in wrong.text
+    assert world.store.get(job.id).id == job.id
+
+
+@pytest.mark.parametrize("path", ["/", "/jobs", "/jobs?q=status%3Ablocked", "/failures", "/queues"])
+def test_a_first_page_reads_no_more_where_there_are_many_jobs(tmp_path: Path, path: str) -> None:
+    calls = []
+    for number in (1_100, 2_500):
+        world = World(tmp_path / str(number))
+        world.store.create_all([NewJob("report", {"n": n}) for n in range(number)])
+        world.page("/workers")  # which tables there are is known
+        world.switch.calls.clear()
+        world.page(path)
+        calls.append(len(world.switch.calls))
+        world.close()
+    assert calls[1] <= calls[0] * 1.2 and calls[1] < 150, calls
 
 
 def test_a_page_with_its_assets_is_short(world: World) -> None:

@@ -340,8 +340,8 @@ def test_a_dashboard_that_only_shows_saves_nothing_and_has_no_form(tmp_path: Pat
         schedules.create("acme", "report", "@daily", args={"project": "a"})
         before = schedules.get("acme")
         for path in ("/schedules", "/schedules/new", "/schedules/schedule?name=acme"):
-            page = re.sub(r"<dialog.*?</dialog>", "", world.page(path), flags=re.S)
-            assert "<button" not in page and "<textarea" not in page and "/schedules/new" not in page.split("<main")[1]
+            page = world.page(path).split("<main")[1].split("</main>")[0]
+            assert "<button" not in page and "<textarea" not in page and "/schedules/new" not in page
         assert "project" in page
         assert send(world, FORM | {"seen": before.revision}, "save").status == 403
         assert schedules.get("acme") == before

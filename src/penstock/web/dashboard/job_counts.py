@@ -173,8 +173,11 @@ class Overview:
     survey: SurveyView
     oldest_waiting: Job | None
     finished: FinishedJobs
-    running: tuple[Job, ...]
     workers: tuple[WorkerInfo, ...]
+
+    @property
+    def running(self) -> tuple[Job, ...]:
+        return self.survey.running
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -244,7 +247,6 @@ class OverviewCache:
             self._survey.view(),
             oldest_waiting(store, now),
             self._finished,
-            store.find(state=State.PROCESSING, limit=_LISTED_JOBS).jobs,
             tuple(WorkerRegistry(store.db, store.layout).workers(now, tidy=False)),
         )
         return self._overview

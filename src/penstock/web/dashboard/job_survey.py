@@ -31,6 +31,7 @@ _PAID_SECONDS: Final = 60.0
 _NEWEST: Final = 30
 _MOST_FAILURES: Final = 50_000
 _SHOWN_LOST: Final = 20
+_SHOWN_RUNNING: Final = 6
 
 
 @dataclass(slots=True)
@@ -68,6 +69,8 @@ class Tally:
     blocked: Counter[tuple[str, str]] = field(default_factory=Counter)
     examples: dict[tuple[str, str], str] = field(default_factory=dict)
     lost: list[Job] = field(default_factory=list)
+    running: list[Job] = field(default_factory=list)
+    """The newest of those that run."""
     seen: int = 0
     is_whole: bool = False
 
@@ -81,6 +84,8 @@ class Tally:
             self.examples.setdefault((found.why, job.tenant), job.id)
         if found.state is DerivedState.LOST and len(self.lost) < _SHOWN_LOST:
             self.lost.append(job)
+        if found.state is DerivedState.RUNNING and len(self.running) < _SHOWN_RUNNING:
+            self.running.append(job)
 
 
 class _Round:
@@ -151,6 +156,11 @@ class FailureGroup:
     """Newest first."""
 
     @property
+    def key(self) -> str:
+        """What a form sends to name the group: none of its parts has a line break."""
+        return f"{self.task}\n{self.kind}\n{self.message}"
+
+    @property
     def number(self) -> int:
         return len(self.failures)
 
@@ -178,7 +188,8 @@ class FailedJobs:
         self.is_whole = False
 
     def step(self, store: JobStore, now: float, most: int) -> None:
-        self._add(store.find(state=State.FAILED, limit=_NEWEST).jobs)
+        if self._token is not None or now < self._next_at:  # otherwise the page below begins with them
+            self._add(store.find(state=State.FAILED, limit=_NEWEST).jobs)
         if now < self._next_at:
             return
         page = store.find(state=State.FAILED, limit=most, token=self._token)
@@ -232,6 +243,7 @@ class SurveyView:
     queues: Mapping[str, QueueTally]
     blocked: tuple[Blocked, ...]
     lost: tuple[Job, ...]
+    running: tuple[Job, ...]
     failures: tuple[Failure, ...]
     failures_whole: bool
 
@@ -277,6 +289,7 @@ class JobSurvey:
                 queues,
                 tuple(blocked),
                 tuple(self._running.last.lost),
+                tuple(self._running.last.running),
                 tuple(self._failed.newest()),
                 self._failed.is_whole,
             )

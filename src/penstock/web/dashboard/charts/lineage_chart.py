@@ -74,6 +74,10 @@ def _place_columns(nodes: Mapping[str, Node]) -> None:
 def draw_lineage(made: Lineage | None, states: Mapping[str, str]) -> Markup:
     """`states` is each step's outcome in the newest round: `ran`, `reused`, …"""
     nodes = [] if made is None else nodes_of(made)
+    shown = {node.name for node in nodes if node.is_step}
+    behind = max((node.column for node in nodes), default=0) + 1
+    # A step that has made nothing, because it failed or still runs, is in no lineage: it stands behind all others.
+    nodes += [Node(name, True, column=behind) for name in states if name not in shown][: MOST_NODES - len(nodes)]
     if not nodes:
         return Markup("")
     width, height = _arrange(nodes)
@@ -128,7 +132,7 @@ def _box(node: Node, state: str) -> str:
     parts = [f'<rect class="{classes}" {place}><title>{escape(title)}</title></rect>']
     parts.append(f'<text x="{node.x + 10:.1f}" y="{node.y + 17:.1f}">{escape(_shorten(node.name))}</text>')
     if node.is_step:
-        made = _shorten("→ " + ", ".join(node.outputs))
+        made = _shorten("→ " + ", ".join(node.outputs) if node.outputs else known)
         parts.append(f'<text class="small" x="{node.x + 10:.1f}" y="{node.y + 33:.1f}">{escape(made)}</text>')
     return "".join(parts)
 

@@ -16,6 +16,7 @@ from penstock.web.dashboard.pages import (
     jobs,
     login,
     overview,
+    partiql,
     pipelines,
     records,
     schedules,
@@ -26,7 +27,7 @@ from penstock.web.dashboard.poller import Feed
 from penstock.web.dashboard.site import Site
 
 # In the order in which their routes are tried.
-MODULES: Final = (overview, jobs, job, schedules, pipelines, records, tables, items, workers, login)
+MODULES: Final = (overview, jobs, job, schedules, pipelines, records, tables, items, partiql, workers, login)
 
 
 def routes(site: Site) -> list[BaseRoute]:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from penstock.errors import PenstockError
@@ -24,28 +24,32 @@ from penstock.jobs.store.conditions import Situations
 from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.charts import job_charts
 from penstock.web.dashboard.job_actions import can_run_now, clone
+from penstock.web.dashboard.job_log import LEVELS, PAGE_LINES, LogPage, log_text, read_history, read_page, search_log
 from penstock.web.dashboard.poller import Feed, Message, fragment
-from penstock.web.dashboard.site import Site, download, pretty
+from penstock.web.dashboard.site import Site, disposition, download, pretty
 from penstock.web.dashboard.traceback_frames import parse_traceback
 from penstock.web.problems import Problem
 from penstock.wire.values import item_size
 
-LOG_LINES: Final = 200
+LOG_LINES: Final = PAGE_LINES
 
 
 def routes(site: Site) -> list[Route]:
     def show(request: Request) -> Response:
-        source, history = site.source.jobs().history(request.path_params["job_id"])
+        source, history = _find(site, request.path_params["job_id"])
         if source.store is None:
             return _system_job(site, request, source, history)
         store, job = source.store, history.job
-        lines = _lines_upto(history.entries, request.query_params.get("upto", ""))
-        is_newest = not lines or lines[-1].number == history.entries[-1].number
+        page, search = _log_page(store, job, request.query_params)
+        is_newest = page.is_newest and not search
         context = {
             **_context(site, store, history),
-            "lines": lines,
-            "last": lines[-1].number if lines else 0,
-            "earlier": lines[0].number - 1 if lines and lines[0].number > history.entries[0].number else None,
+            "lines": page.lines,
+            "last": page.lines[-1].number if page.lines else 0,
+            "earlier": page.earlier,
+            "search": search,
+            "more": None if page.searched_to is None else urlencode({**search, "from": page.searched_to}),
+            "levels": LEVELS,
             "is_newest": is_newest,
             "comparison": _comparison(store, history, request.query_params),
         }
@@ -54,6 +58,12 @@ def routes(site: Site) -> list[Route]:
             context |= {"can_cancel": False, "can_retry": False, "can_run": False, "can_clone": False}
         live = "job?" + urlencode({"key": job.id}) if is_newest and is_ours else None
         return site.page(request, "job.html", live=live, **context)
+
+    def log(request: Request) -> Response:
+        store = site.source.store()
+        job = store.get(request.path_params["job_id"])
+        headers = {"Content-Disposition": disposition(f"{job.id}.txt")}
+        return StreamingResponse(log_text(store, job), 200, headers, "text/plain; charset=utf-8")
 
     def file(request: Request) -> Response:
         store = site.source.store()
@@ -68,6 +78,7 @@ def routes(site: Site) -> list[Route]:
 
     return [
         Route("/jobs/{job_id}", show),
+        Route("/jobs/{job_id}/log.txt", log),
         Route("/jobs/{job_id}/clone", _clone_route(site), methods=["GET", "POST"]),
         Route("/jobs/{job_id}/files/{name:path}", file),
     ]
@@ -112,6 +123,33 @@ def _parse_args(text: str) -> tuple[dict[str, object] | None, str]:
     if not isinstance(args, dict):
         return None, 'Arguments are a JSON object, such as {"project": "bodwassho"}.'
     return args, ""
+
+
+def _find(site: Site, job_id: str) -> tuple[JobSource, History]:
+    """The job, where it can be changed before where it can only be read. Raises JobNotFound."""
+    for source in sorted(site.source.jobs().sources, key=lambda one: one.store is None):
+        try:
+            found = source.history(job_id) if source.store is None else read_history(source.store, job_id)
+        except JobNotFound:
+            continue
+        if found is not None:
+            return source, found
+    raise JobNotFound(job_id)
+
+
+def _log_page(store: JobStore, job: Job, query: Mapping[str, str]) -> tuple[LogPage, dict[str, str]]:
+    """The part of the log that is asked for, and the search if it is one."""
+    search = {name: query[name][:200] for name in ("find", "level") if query.get(name)}
+    if search:
+        after = _number(query.get("from", "")) or 0
+        return search_log(store, job, search.get("find", ""), search.get("level", ""), after), search
+    line = _number(query.get("line", ""))
+    upto = _number(query.get("upto", "")) if line is None else line + PAGE_LINES // 2
+    return read_page(store, job, upto), {}
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _LONGEST_NUMBER else None
 
 
 _REFRESH_SECONDS: Final = 5
@@ -194,7 +232,7 @@ class _JobFeed:
         last = seen.history
         wait = max(_LONG_LOG_SECONDS, job.entries / _LINES_A_SECOND)
         if last is None or job.entries <= _SHORT_LOG or job.is_terminal or now - seen.read_at > wait:
-            last, seen.read_at = store.history(job.id), now
+            last, seen.read_at = read_history(store, job.id), now
         else:
             known = last.entries[-1].number if last.entries else 0
             last = replace(last, job=job, entries=(*last.entries, *(one for one in entries if one.number > known)))
@@ -220,6 +258,7 @@ def _context(site: Site, store: JobStore, history: History) -> dict[str, Any]:
     life = job_charts.stretches(job, history.events, now)
     situation = Situations(store).of(job)
     is_lost = situation.state is DerivedState.LOST
+    pace = job_charts.pace(job, history.entries)
     return {
         "job": job,
         "situation": situation,
@@ -230,7 +269,7 @@ def _context(site: Site, store: JobStore, history: History) -> dict[str, Any]:
         "errors": {one.attempt: one.detail for one in history.events if one.type in _FAILS and one.detail},
         "related": _related(store, job),
         "checkpoints": [(point, _value(store, job, point.data)) for point in history.checkpoints[-_SHOWN_CHECKPOINTS:]],
-        "pace": job_charts.Pace() if is_lost else job_charts.pace(job, history.entries),
+        "pace": job_charts.Pace() if is_lost or (pace.ends_at or now) < now else pace,
         "curve": job_charts.progress_curve(job, history.entries, now),
         "steps": job_charts.step_bars(job, history.entries, job.updated_at),
         "life": life,
@@ -275,13 +314,6 @@ def _value(store: JobStore, job: Job, payload: Payload) -> str:
 
 
 _LONGEST_NUMBER: Final = 12
-
-
-def _lines_upto(entries: Sequence[Entry], upto: str) -> list[Entry]:
-    """A page of the log: the newest lines, or those up to a number."""
-    if upto.isascii() and upto.isdigit() and len(upto) < _LONGEST_NUMBER:
-        entries = [entry for entry in entries if entry.number <= int(upto)]
-    return list(entries[-LOG_LINES:])
 
 
 # ── checkpoints ──────────────────────────────────────────────────────────────────────────────────

@@ -197,6 +197,11 @@ def _verb(fields: dict[str, list[str]]) -> Verb:
 def _selected_jobs(site: Site, verb: Verb, fields: dict[str, list[str]]) -> tuple[list[Job], bool]:
     """The ticked jobs, or all matching jobs that the verb affects; and whether there are more."""
     store = site.source.store()
+    if "group" in fields:
+        wanted_group = tuple(fields["group"][0].split("\n", 2))
+        failures = site.overview.current().survey.failures
+        ids = [one.job_id for one in failures if one.group == wanted_group]
+        return store.get_existing(ids[:MOST_JOBS]), len(ids) > MOST_JOBS
     if "all" not in fields:
         ids = fields.get("job", [])
         return store.get_existing(ids[:MOST_JOBS]), len(ids) > MOST_JOBS

@@ -162,6 +162,10 @@ def _notes(store: JobStore, histories: Sequence[History]) -> dict[str, Mapping[s
     return notes
 
 
+_FIRST_TIME: Final = "not done yet"
+"""Why a step began that had not run before; of one that has ended it would be wrong."""
+
+
 def steps_of(history: History, notes: Mapping[str, Mapping[str, Any]]) -> list[StepLine]:
     """Pure: the steps in the order in which the newest attempt reached them."""
     done = {point.name: point for point in history.checkpoints}
@@ -178,9 +182,8 @@ def steps_of(history: History, notes: Mapping[str, Mapping[str, Any]]) -> list[S
         lines.pop(entry.step, None)
         point = done.get(note_name(entry.step))
         if line.how == "running" and point is not None and point.at >= entry.at:
-            line = replace(
-                line, how="ran", summary="" if point.summary.startswith(f"{entry.step}: ") else point.summary
-            )
+            summary = "" if point.summary.startswith(f"{entry.step}: ") else point.summary
+            line = replace(line, how="ran", why="" if line.why == _FIRST_TIME else line.why, summary=summary)
         elif line.how == "running" and history.job.state is not State.PROCESSING:
             line = replace(line, how="failed" if history.job.state is State.FAILED else "stopped")
         lines[entry.step] = _with_note(line, notes.get(note_name(entry.step)))

@@ -16,6 +16,13 @@
     const told = unit ? `${Math.floor(far / unit[0])} ${unit[1]}` : `${Math.floor(far)} s`;
     return seconds >= 0 ? `${told} ago` : `in ${told}`;
   };
+  const clock = (place) => {  // local time; the title has UTC
+    for (const time of place.querySelectorAll("time[data-clock]")) {
+      const at = new Date(time.dateTime);
+      time.textContent = `${at.toTimeString().slice(0, 8)}.${String(at.getMilliseconds()).padStart(3, "0")}`;
+      time.removeAttribute("data-clock");
+    }
+  };
   const tick = () => {
     for (const time of document.querySelectorAll("time[data-ago]")) {
       const text = distance((Date.now() - Date.parse(time.dateTime)) / 1000);
@@ -93,6 +100,7 @@
     const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
     log.dataset.last = number;
     log.append(parsed(html));
+    clock(log);
     byId("log-empty")?.remove();
     while (log.children.length > 2000) log.firstElementChild.remove();
     if (atEnd) log.scrollTop = log.scrollHeight;
@@ -242,7 +250,10 @@
 
   document.querySelectorAll("input[data-filter]").forEach(filter);
   const log = byId("log");
+  clock(document);
+  const line = new URLSearchParams(location.search).get("line");
   if (log) log.scrollTop = log.scrollHeight;
+  if (line) byId(`line-${line}`)?.scrollIntoView({ block: "center" });
   if (document.body.dataset.live) follow(document.body.dataset.live);
   tick();
   offerCopies();
