@@ -46,6 +46,7 @@ def end_of_millisecond(seconds: float) -> float:
     return math.ceil(seconds * 1000) / 1000
 
 
+@lru_cache(_REMEMBERED)
 def utc_text(seconds: float) -> str:
     second, milliseconds = divmod(round(seconds * 1000), 1000)
     return f"{_second(second)}.{milliseconds:03d}Z"

@@ -248,22 +248,27 @@ class Engine:
 
     def _write_together(self, calls: Sequence[Pending]) -> list[Answer]:
         db = self.store.connection()
+        prepared = [_prepare_early(call) for call in calls]  # nobody waits for the lock meanwhile
         with self.store.lock:
             self.store.begin(db)
-            return self._commit_together(db, calls)
+            return self._commit_together(db, calls, prepared)
 
-    def _commit_together(self, db: Connection, calls: Sequence[Pending]) -> list[Answer]:
+    def _commit_together(
+        self, db: Connection, calls: Sequence[Pending], prepared: Sequence[Any] | None = None
+    ) -> list[Answer]:
         """The answers of a group, in the write transaction that has begun, after its commit."""
         try:
             self.catalog.refresh(db)
-            answers = self._execute_in_order(db, calls, is_fresh=True)
+            answers = self._execute_in_order(db, calls, is_fresh=True, prepared=prepared)
             self.store.commit(db)
         except BaseException:
             self._roll_back(db)
             raise
         return answers
 
-    def _execute_in_order(self, db: Connection, calls: Sequence[Pending], *, is_fresh: bool) -> list[Answer]:
+    def _execute_in_order(
+        self, db: Connection, calls: Sequence[Pending], *, is_fresh: bool, prepared: Sequence[Any] | None = None
+    ) -> list[Answer]:
         """The answers of a group, inside its transaction, by the catalog as this transaction sees it.
 
         Where the catalog is not fresh, it is compared before the first call that checks its request. GetItem does not
@@ -289,6 +294,7 @@ class Engine:
                     answers += taken
                     continue
             before = db.total_changes
+            context.prepared = None if prepared is None else prepared[place]
             try:
                 called = called or _unknown()
                 response = called.run(context, request if called.check is None else called.check(request))
@@ -377,6 +383,17 @@ class Engine:
 
 def _have_writes(calls: Sequence[Pending]) -> bool:
     return any(call[0] in WRITES for call in calls)
+
+
+def _prepare_early(call: Pending) -> Any:
+    """What can be worked out before the transaction; None where that is not much, or refuses the request.
+
+    A refusal is found again in its turn, and told there.
+    """
+    called = OPERATIONS.get(call.operation)
+    if called is None or called.prepare_early is None:
+        return None
+    return called.prepare_early(call.request)
 
 
 def _same_calls(calls: Sequence[Pending], place: int) -> list[Request]:

@@ -47,6 +47,8 @@ class Operation:
     run_many: RunMany | None = None
     check: Check | None = None
     """Checks the request before `run` is called; None where `run` does it."""
+    prepare_early: Prepare | None = None
+    """As `prepare`, for one of a group, and raises nothing: what it cannot prepare (None) `run` does in its turn."""
 
 
 OPERATIONS: dict[str, Operation] = {}
@@ -60,13 +62,14 @@ def operation(
     prepare: Prepare | None = None,
     run_many: RunMany | None = None,
     *,
+    prepare_early: Prepare | None = None,
     is_checked: bool = True,
 ) -> Callable[[Run], Run]:
     """Registers a function as the operation `name`."""
 
     def register(run: Run) -> Run:
         check = REQUESTS[name].check if is_checked else None
-        OPERATIONS[name] = Operation(name, kind, run, prepare, run_many, check)
+        OPERATIONS[name] = Operation(name, kind, run, prepare, run_many, check, prepare_early)
         if kind == "write":
             WRITES.add(name)
         return run

@@ -54,6 +54,7 @@ class TooLarge(ValidationException):
 
 def check_item(item: Item) -> tuple[Item, int]:
     """The item with its values normalised, and its size in bytes."""
+    small_number = _SMALL_NUMBERS.get
     if "" in item:
         raise RefusedValue(_EMPTY_NAME)
     texts = [*item]  # names, and values that are texts: measured together
@@ -65,8 +66,9 @@ def check_item(item: Item) -> tuple[Item, int]:
                 texts.append(value["S"])
                 continue
             if "N" in value:
-                number, number_bytes = measure_number(value["N"])
-                if number == value["N"]:
+                given = value["N"]
+                number, number_bytes = small_number(given) or measure_number(given)
+                if number == given:
                     size += number_bytes
                     continue
         try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.clock import ManualClock
-from penstock.engine import Engine
+from penstock.engine import Engine, Pending
 from penstock.engine.items import usual_puts
 from penstock.errors import ConditionalCheckFailedException, DynamoDBError
 
@@ -177,6 +178,41 @@ def test_a_put_does_the_same_in_one_pass_and_on_the_full_path(
             expected = outcome(full, request)
         assert outcome(usual, request) == expected
     assert rows(usual) == rows(full)
+
+
+def outcomes(engine: Engine, some: list[Any]) -> list[Any]:
+    answers = engine.answer_many([Pending("PutItem", request) for request in some])
+    return [
+        (type(one), one.message, one.fields) if isinstance(one, DynamoDBError) else orjson.loads(one) for one in answers
+    ]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(requests, min_size=2, max_size=8))
+def test_puts_of_a_group_do_the_same_prepared_early_and_on_the_full_path(
+    both: tuple[Engine, Engine], monkeypatch: pytest.MonkeyPatch, some: list[Any]
+) -> None:
+    usual, full = both
+    with monkeypatch.context() as patched:
+        patched.setattr(usual_puts, "prepare", lambda _: None)
+        expected = outcomes(full, some)
+    assert outcomes(usual, some) == expected
+    assert rows(usual) == rows(full)
+
+
+def test_puts_of_a_group_are_prepared_once_and_before_their_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    with engine() as usual:
+        seen: list[bool] = []
+        prepare = usual_puts.prepare
+
+        def note(request: Any) -> usual_puts.UsualPut | None:
+            seen.append(usual.store.connection().in_transaction)
+            return prepare(request)
+
+        monkeypatch.setattr(usual_puts, "prepare", note)
+        some = [{"TableName": "things", "Item": {"pk": {"S": one}, "sk": {"S": "s"}}} for one in "abcde"]
+        assert outcomes(usual, some) == [{}] * 5
+        assert seen == [False] * 5
 
 
 @pytest.mark.parametrize("old_color", [None, "a", "b"])

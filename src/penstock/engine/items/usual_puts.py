@@ -41,13 +41,15 @@ _WITH_CONDITION: Final = frozenset(
 class UsualPut:
     """A put of which everything is right that the request alone can tell."""
 
-    __slots__ = ("condition", "item", "request", "size")
+    __slots__ = ("condition", "item", "json", "request", "size")
 
     def __init__(self, request: Request, item: Item, size: int, condition: Condition | None) -> None:
         self.request = request
         self.item = item
         self.size = size
         self.condition = condition
+        self.json: bytes | None = None
+        """The item as it is stored; None until somebody needs it."""
 
     def run(self, context: OperationContext) -> bytes | None:
         """The answer, after the put; None, and nothing is done, where the table or its keys are not usual."""
@@ -71,7 +73,7 @@ class UsualPut:
         if cursor is None:
             cursor = context.cursor = context.db.cursor()
         execute = cursor.execute
-        row = (key, self.size, orjson.dumps(item))
+        row = (key, self.size, self.json or orjson.dumps(item))
         condition = self.condition
         if (condition is None or condition(_NOTHING)) and execute(plan.sql_insert, row).rowcount:
             for index in plan.indexes:
@@ -128,6 +130,14 @@ def prepare(request: Request) -> UsualPut | None:
     except Exception:  # the full path finds out what is wrong, and says it in DynamoDB's words
         return None
     return UsualPut(request, item, size, condition) if size <= ITEM_BYTES else None
+
+
+def prepare_early(request: Request) -> UsualPut | None:
+    """The same where there is time for more: the transaction has not begun, and nobody waits for its end."""
+    usual = prepare(request)
+    if usual is not None:
+        usual.json = orjson.dumps(usual.item)  # what has been checked can be written
+    return usual
 
 
 def _condition_of(request: Request) -> Condition | None:

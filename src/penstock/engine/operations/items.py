@@ -147,7 +147,7 @@ def _prepare_update(request: Request) -> write_steps.Update:
         raise error_wording.of_write(error, request) from None
 
 
-@operation("PutItem", kind="write", prepare=_prepare_put, is_checked=False)
+@operation("PutItem", kind="write", prepare=_prepare_put, prepare_early=usual_puts.prepare_early, is_checked=False)
 def put_item(context: OperationContext, request: Request) -> Response | bytes:
     prepared = context.prepared or _prepare_put(request)
     if isinstance(prepared, usual_puts.UsualPut):
