@@ -13,7 +13,7 @@ from security_world import docx
 
 from penstock.systems.security_assistant.context_document.document import document_text
 from penstock.systems.security_assistant.context_document.requirements import context_of
-from penstock.systems.security_assistant.drawing import agents, pdfium, scan
+from penstock.systems.security_assistant.drawing import agents, pdfium
 from penstock.systems.security_assistant.drawing import pdf as drawings
 from penstock.systems.security_assistant.drawing.agents import ComponentCounter, NothingFound
 from penstock.systems.security_assistant.drawing.components import (
@@ -36,6 +36,7 @@ from penstock.systems.security_assistant.drawing.pdf import (
     read_drawing,
 )
 from penstock.systems.security_assistant.drawing.sample import LEGEND, Building, PdfPage, pdf
+from penstock.systems.security_assistant.drawing.scans import scanned_page
 from penstock.systems.security_assistant.drawing.schedule import (
     CHECKS,
     Heading,
@@ -248,7 +249,7 @@ def test_S2_17_a_huge_drawing_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_S2_17_scanned_and_blank_drawings_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no text recognition is installed."""
-    monkeypatch.setattr(scan, "MODULES", ("no_such_library",))
+    monkeypatch.setattr(scanned_page, "MODULES", ("no_such_library",))
     monkeypatch.setattr(agents, "OCR_MODULES", ("no_such_library",))
     picture, text, blank = PdfPage(), PdfPage(), PdfPage()
     picture.image(0, 0, 1190, 841)
