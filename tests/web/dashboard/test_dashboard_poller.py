@@ -21,6 +21,8 @@ from penstock.web.dashboard.app import running_dashboard
 from penstock.web.dashboard.poller import Message, Poller, fragment, patch, pause_after, running_poller
 
 PATIENCE_SECONDS = 30.0
+A_REFRESH = 80
+"""Calls of the database that the overview makes when it reads again, and a few more."""
 
 
 class Book:
@@ -391,7 +393,8 @@ def test_two_hundred_open_pages_cost_one_poll_of_the_database(world: World) -> N
 
     async def body() -> None:
         single, many = await calls_a_poll(1), await calls_a_poll(200)
-        assert many <= single * 1.5
+        # What was read is fresh for half a second: one refresh more may fall into five polls.
+        assert many <= single * 1.5 + A_REFRESH / 5
 
     run(body)
 

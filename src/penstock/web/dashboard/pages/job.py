@@ -258,7 +258,9 @@ def _context(site: Site, store: JobStore, history: History) -> dict[str, Any]:
     life = job_charts.stretches(job, history.events, now)
     situation = Situations(store).of(job)
     is_lost = situation.state is DerivedState.LOST
-    pace = job_charts.pace(job, history.entries)
+    pace = job_charts.Pace() if is_lost else job_charts.pace(job, history.entries)
+    if pace.ends_at is not None and pace.ends_at < now:  # it has slowed down: nobody knows when it ends
+        pace = replace(pace, ends_at=None)
     return {
         "job": job,
         "situation": situation,
@@ -269,7 +271,7 @@ def _context(site: Site, store: JobStore, history: History) -> dict[str, Any]:
         "errors": {one.attempt: one.detail for one in history.events if one.type in _FAILS and one.detail},
         "related": _related(store, job),
         "checkpoints": [(point, _value(store, job, point.data)) for point in history.checkpoints[-_SHOWN_CHECKPOINTS:]],
-        "pace": job_charts.Pace() if is_lost or (pace.ends_at or now) < now else pace,
+        "pace": pace,
         "curve": job_charts.progress_curve(job, history.entries, now),
         "steps": job_charts.step_bars(job, history.entries, job.updated_at),
         "life": life,
