@@ -240,7 +240,7 @@ def exports_and_imports(say: Callable[..., Any]) -> None:
     say("ListImports", TableArn=arn)
 
 
-REFUSED = [
+ERRORS = [
     "InvalidExportTimeException",
     "ExportNotFoundException",
     "ValidationException",
@@ -312,7 +312,7 @@ def test_members_that_dynamodb_does_not_know_change_nothing(ask: Callable[[Engin
         with one.engine:
             for part in (control_plane, vectors, reads_and_writes, backups_and_streams, exports_and_imports):
                 part(one.say)
-    assert plain.errors == ["ConditionalCheckFailedException"] * 2 + REFUSED  # all other requests are right
+    assert plain.errors == ["ConditionalCheckFailedException"] * 2 + ERRORS  # all other requests are right
     for expected, found in zip(plain.answers, strange.answers, strict=True):
         assert found == expected
     known = {shape.name for request in REQUESTS.values() for shape in _structures(request.structure)}

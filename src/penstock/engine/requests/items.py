@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
@@ -176,8 +177,12 @@ SEARCH_VECTORS = Structure(
 def _refuse_as_strict_reader(request: dict[str, Any]) -> None:
     """What the reader of SearchVectors, which is newer than the others', says of a request without its table."""
     if "TableName" not in request:
-        column = len(orjson.dumps(request))
-        raise ValidationException(f"missing field `TableName` at line 1 column {column}")
+        raise ValidationException(f"missing field `TableName` at line 1 column {len(_request_text(request))}")
+
+
+def _request_text(request: dict[str, Any]) -> str:
+    """The request as it may have been sent. Only places in it are told, so it need not be the very same."""
+    return json.dumps(request, separators=(",", ":"), ensure_ascii=False, default=str)
 
 
 class _Strict(Request):
@@ -189,8 +194,7 @@ class _Strict(Request):
         if isinstance(request, dict):
             for member, value in request.items():
                 if value is None and member in self.structure.members:
-                    text = orjson.dumps(request).decode()
-                    column = text.index(f'"{member}":null') + len(f'"{member}":null')
+                    column = _request_text(request).index(f'"{member}":null') + len(f'"{member}":null')
                     expected = self._EXPECTED.get(member, "a string")
                     raise SerializationException(f"invalid type: null, expected {expected} at line 1 column {column}")
         return super().look_closely(request)
