@@ -68,8 +68,8 @@ def make_dashboard(
         middleware=[
             *([] if api is None else [Middleware(PathDispatch, prefix=api.state.prefix, other=api)]),
             Middleware(SecurityHeaders, headers=HEADERS),
-            Middleware(AccessMiddleware, access=access),
             Middleware(Guard, hosts=tuple(hosts), body_bytes=lambda method, path: BODY_BYTES, page=site.refusal),
+            Middleware(AccessMiddleware, access=access),
         ],
         exception_handlers=_handlers(site),
         lifespan=lifespan,
