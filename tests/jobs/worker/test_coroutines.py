@@ -369,3 +369,20 @@ def test_leases_are_renewed_with_one_commit(app: penstock.App) -> None:
     assert all(app.get(old.id).lease.until > old.lease.until for old in before if old.lease)  # type: ignore[union-attr]
     assert all(app.get(attempt.id).version == attempt.job.version for attempt in mine)
     assert cancelled.renewal_due_in() <= 0 and busy.renewal_due_in() <= 0, "they are renewed one by one"
+
+
+def test_a_thread_that_watched_takes_no_job_when_others_have_taken_the_last_place(app: penstock.App) -> None:
+    """16: with coroutines there are more threads than jobs that may run."""
+
+    @app.task()
+    def add() -> None: ...
+
+    add.enqueue()
+    worker = Worker(app, concurrency=3)
+    worker._functions = {name: task.function for name, task in app.tasks.items()}
+    fetcher = worker.fetcher
+    fetcher._poll()
+    fetcher.active = 3
+    assert fetcher._next_job() is None
+    fetcher.active = 2
+    assert fetcher._next_job() is not None

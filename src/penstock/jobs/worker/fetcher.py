@@ -344,7 +344,10 @@ class Fetcher:
             if self._stopped:
                 self._changed.notify_all()  # this may have been the last
             return self._ended.popleft()
-        taken = None if self._stopped else self.batch.begin_next() or self._pop()
+        # Others may have taken the last place while this thread watched: with coroutines there are more threads than
+        # jobs that may run (16).
+        has_room = not self._stopped and self.active < self._concurrency
+        taken = (self.batch.begin_next() or self._pop()) if has_room else None
         self.active += taken is not None
         if self._candidates:
             self._changed.notify()  # one of those who wait watches now
