@@ -382,7 +382,8 @@ def test_a_thread_that_watched_takes_no_job_when_others_have_taken_the_last_plac
     worker._functions = {name: task.function for name, task in app.tasks.items()}
     fetcher = worker.fetcher
     fetcher._poll()
-    fetcher.active = 3
-    assert fetcher._next_job() is None
-    fetcher.active = 2
-    assert fetcher._next_job() is not None
+    with fetcher._changed:
+        fetcher.active = 3
+        assert fetcher._next_job() is None
+        fetcher.active = 2
+        assert fetcher._next_job() is not None
