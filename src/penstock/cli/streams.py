@@ -149,7 +149,8 @@ def list_(table: str | None, target: str, as_json: bool) -> None:
     for stream in found:
         is_open = sum(not one.is_closed for one in stream.shards)
         names = ", ".join(groups.get(stream.table, [])) or "no group"
-        shards = f"{len(stream.shards)} shards, {is_open} open"
+        noun = "shard" if len(stream.shards) == 1 else "shards"
+        shards = f"{len(stream.shards)} {noun}, {is_open} open"
         click.echo(one_line(f"{stream.table}  {stream.status}  {stream.view}  {shards}  {names}"))
 
 

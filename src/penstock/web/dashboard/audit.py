@@ -5,6 +5,7 @@ The lines of a month are one item collection, `audit#2026-11`: no job's id has a
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from typing import Final
 from penstock.clock import utc_seconds, utc_text
 from penstock.errors import PenstockError
 from penstock.jobs.store.store import JobStore
+
+_LOG: Final = logging.getLogger("penstock.web")
 
 KEPT_SECONDS: Final = 90 * 86_400
 _MONTHS_READ: Final = 4
@@ -37,8 +40,8 @@ def record(store: JobStore, who: str, what: str, about: str) -> None:
     item |= {name: {"S": text} for name, text in texts.items() if text}
     try:
         store.db.execute("PutItem", {"TableName": store.layout.table, "Item": item})
-    except PenstockError:
-        return
+    except PenstockError as error:
+        _LOG.warning("%s did %r to %s; the line of the activity log could not be written: %s", who, what, about, error)
 
 
 def newest(store: JobStore, limit: int) -> list[AuditLine]:

@@ -41,7 +41,6 @@ class QueueTally:
     name: str
     states: Counter[DerivedState] = field(default_factory=Counter)
     oldest_ready: float | None = None
-    waits: list[float] = field(default_factory=list)
 
     def add(self, state: DerivedState, job: Job) -> None:
         self.states[state] += 1
