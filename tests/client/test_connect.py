@@ -80,5 +80,5 @@ def test_opening_a_remote_database_sends_nothing_yet(url):
 
 
 def test_the_engines_options_are_refused_for_a_remote_database():
-    with pytest.raises(penstock.PenstockError, match="clock and settings"):
+    with pytest.raises(penstock.PenstockError, match="clock, settings and buckets"):
         penstock.connect("http://localhost:8000", clock=ManualClock())

@@ -56,9 +56,12 @@ def test_a_frozen_workers_writes_are_refused_when_it_wakes_up(lab: FaultLab) -> 
     lab.wait(job.id)
     before = lab.app.store.history(job.id)
     zombie.thaw()
-    # The zombie does its step, is refused, and takes the next job: then it has surely woken up.
+    # The zombie does its step, and is refused. It may have been frozen between a step and the step's line.
     again = [tasks().count.enqueue(steps=1, seconds=0) for _ in range(3)]
     lab.wait(*(one.id for one in again))
+    deadline = time.monotonic() + 30
+    while sum(job.id in line for line in tasks().traced()) < 8 and time.monotonic() < deadline:
+        time.sleep(0.05)
     after = lab.app.store.history(job.id)
     assert after == before
     types = [event.type for event in after.events]

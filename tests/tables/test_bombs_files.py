@@ -45,6 +45,7 @@ def test_half_of_a_character_in_the_name_of_an_attribute_is_refused_by_name() ->
         "TableName": "orders",
         "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
         "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+        "BillingMode": "PAY_PER_REQUEST",
         "TimeToLiveSpecification": {"AttributeName": "\ud800", "Enabled": True},
     }
     resource = {"Type": "AWS::DynamoDB::Table", "Properties": shape}

@@ -30,6 +30,7 @@ TRANSIENT_SECONDS = 2.0
 )  # fmt: skip
 @click.option("-optimizeDbBeforeStartup", "optimize", is_flag=True, help="Taken, without effect: there is no need.")
 @click.option("-disableTelemetry", "telemetry", is_flag=True, help="Taken, without effect: nothing is sent anywhere.")
+@click.option("--json", "as_json", is_flag=True, help="Print the ready line as JSON: url, db, pid.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -42,6 +43,7 @@ def command(
     delay: bool,
     optimize: bool,
     telemetry: bool,
+    as_json: bool,
 ) -> None:
     """Run a DynamoDB on a port, started with the options of DynamoDB Local.
 
@@ -69,4 +71,5 @@ def command(
         origins=tuple(origin.strip() for origin in cors.split(",") if origin.strip()) if cors else (),
         table_delay=seconds,
         index_delay=seconds,
+        as_json=as_json,
     )

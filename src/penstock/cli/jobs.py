@@ -97,7 +97,8 @@ table_option = click.option(
     "--table", envvar="PENSTOCK_JOBS_TABLE", metavar="NAME", shell_complete=complete_tables,
     help=f"Their table. [for a queue {DEFAULT_TABLE}; for jobs every table that has any]",
 )  # fmt: skip
-_state_type = click.Choice([state.value for state in STATE_NAMES])
+_STATES = [state.value for state in STATE_NAMES]
+_state_type = click.Choice(_STATES)
 _timeout_option = click.option(
     "--timeout", type=click.FloatRange(0), metavar="SECONDS", help="Give up after so long (exit code 5)."
 )
@@ -178,7 +179,7 @@ def files_of(target: str) -> Files | None:
 
 @command.command("list", short_help="List jobs, newest first.")
 @store_options
-@click.option("--state", type=_state_type, help="Only those in this state.")
+@click.option("--state", type=_state_type, metavar="STATE", help=f"Only those that are {', '.join(_STATES)}.")
 @click.option("--task", metavar="NAME", help="Only those of this task.")
 @click.option("--tenant", metavar="NAME", help="Only those of this tenant; '' for those of none.")
 @click.option("--tag", metavar="NAME", help="Only those that have this tag.")
@@ -518,7 +519,7 @@ def selection_options(function: Callable[..., None]) -> Callable[..., None]:
     decorators: tuple[Callable[[Any], Any], ...] = (
         click.argument("job_ids", metavar="[JOB]...", nargs=-1, shell_complete=complete_jobs),
         store_options,
-        click.option("--state", type=_state_type, help="All in this state."),
+        click.option("--state", type=_state_type, metavar="STATE", help=f"All that are {', '.join(_STATES)}."),
         click.option("--task", metavar="NAME", help="All of this task."),
         click.option("--tenant", metavar="NAME", help="All of this tenant."),
         click.option("--tag", metavar="NAME", help="All that have this tag."),

@@ -230,11 +230,17 @@ def failed(table: str, group: str, target: str, as_json: bool) -> None:
 # ── changing ─────────────────────────────────────────────────────────────────────────────────────
 
 
+def _tell(text: str, form: dict[str, object], as_json: bool) -> None:
+    """What was done: a sentence, or JSON for machines."""
+    click.echo(orjson.dumps(form).decode() if as_json else text)
+
+
 @command.command("enable", short_help="Switch the stream of a table on.", exit_codes=_NO_SUCH)
 @table_argument
 @click.option("--view", type=click.Choice(_VIEWS), default=_VIEWS[0], show_default=True, help="What a record has.")
 @db_option(default=databases.only_database_file)
-def enable(table: str, view: str, target: str) -> None:
+@json_option
+def enable(table: str, view: str, target: str, as_json: bool) -> None:
     """Switch the stream of a table on. Where the table is defined as code, add stream="NEW_AND_OLD_IMAGES" there.
 
     \b
@@ -243,7 +249,8 @@ def enable(table: str, view: str, target: str) -> None:
     """
     with databases.open_database(target) as db:
         is_new = streams.enable_stream(db, table, view)
-    click.echo(f"The stream of {table} is on ({view})." if is_new else f"The stream of {table} is on already ({view}).")
+    word = "on" if is_new else "on already"
+    _tell(f"The stream of {table} is {word} ({view}).", {"table": table, "view": view, "new": is_new}, as_json)
 
 
 @command.command("reset", short_help="Begin anew with a group, at another place.", exit_codes=_NO_SUCH)
@@ -253,7 +260,8 @@ def enable(table: str, view: str, target: str) -> None:
               help="oldest (24 hours), latest, or a time: 2026-11-18T09:30Z.")  # fmt: skip
 @db_option(default=databases.only_database_file)
 @yes_option
-def reset(table: str, group: str, start: Start, target: str, yes: bool) -> None:
+@json_option
+def reset(table: str, group: str, start: Start, target: str, yes: bool, as_json: bool) -> None:
     """Begin anew with a group, at another place. Consumers that run go there by themselves, within a lease.
 
     \b
@@ -267,7 +275,7 @@ def reset(table: str, group: str, start: Start, target: str, yes: bool) -> None:
         streams.group_status(db, table, group)
         confirm(f"Reset the group {group} of {table} to {start}?", yes=yes)
         streams.reset_group(db, table, group, start)
-    click.echo(f"{table} / {group}: reset to {start}.")
+    _tell(f"{table} / {group}: reset to {start}.", {"table": table, "group": group, "reset_to": str(start)}, as_json)
 
 
 @command.command("delete", short_help="Forget a group.", exit_codes=_NO_SUCH)
@@ -275,7 +283,8 @@ def reset(table: str, group: str, start: Start, target: str, yes: bool) -> None:
 @group_option
 @db_option(default=databases.only_database_file)
 @yes_option
-def delete(table: str, group: str, target: str, yes: bool) -> None:
+@json_option
+def delete(table: str, group: str, target: str, yes: bool, as_json: bool) -> None:
     """Forget a group: its checkpoints, its failed changes and its gaps.
 
     \b
@@ -286,7 +295,7 @@ def delete(table: str, group: str, target: str, yes: bool) -> None:
         streams.failed_changes(db, table, group)
         confirm(f"Delete the group {group} of {table}, with all that is kept of it?", yes=yes)
         streams.delete_group(db, table, group)
-    click.echo(f"{table} / {group}: deleted.")
+    _tell(f"{table} / {group}: deleted.", {"table": table, "group": group, "deleted": True}, as_json)
 
 
 @command.command("redrive", short_help="Have failed changes handled again.", exit_codes=_NO_SUCH)
@@ -294,7 +303,8 @@ def delete(table: str, group: str, target: str, yes: bool) -> None:
 @group_option
 @click.argument("ids", nargs=-1, metavar="[SEQUENCE-NUMBER]...")
 @db_option(default=databases.only_database_file)
-def redrive(table: str, group: str, ids: tuple[str, ...], target: str) -> None:
+@json_option
+def redrive(table: str, group: str, ids: tuple[str, ...], target: str, as_json: bool) -> None:
     """Have failed changes handled again, all or some, by the consumers of the group that run.
 
     \b
@@ -304,7 +314,8 @@ def redrive(table: str, group: str, ids: tuple[str, ...], target: str) -> None:
     with databases.open_database(target) as db:
         groups = streams.failed_changes(db, table, group)
         count = groups.redrive(ids or [one.id for one in groups.failed()])
-    click.echo(f"{count} failed changes are handled again." if count else "No such failed changes.")
+    text = f"{count} failed changes are handled again." if count else "No such failed changes."
+    _tell(text, {"table": table, "group": group, "redriven": count}, as_json)
 
 
 @command.command("policy", short_help="Write the least IAM policy for consumers.")

@@ -52,9 +52,10 @@ def test_a_cancelled_transaction_gives_its_reasons(dynamodb, jobs):
     ]
 
 
-def test_an_operation_that_is_not_there_says_so(dynamodb):
-    with pytest.raises(ClientError) as refused:
-        dynamodb.list_exports()
+def test_an_operation_that_is_not_there_says_so(dynamodb, jobs):
+    stream = "arn:aws:kinesis:us-east-1:000000000000:stream/changes"
+    with pytest.raises(ClientError, match="EnableKinesisStreamingDestination") as refused:
+        dynamodb.enable_kinesis_streaming_destination(TableName=jobs, StreamArn=stream)
     assert refused.value.response["Error"]["Code"] == "UnknownOperationException"
 
 

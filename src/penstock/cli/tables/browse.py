@@ -283,23 +283,11 @@ def _show_indexes(form: dict[str, Any]) -> None:
 
 
 def _show_vector_indexes(form: dict[str, Any]) -> None:
-    names = [
-        "vector index",
-        "attribute",
-        "dimensions",
-        "distance",
-        "chosen by",
-        "projection",
-        "status",
-        "items",
-        "size",
-    ]
+    names = ["vector index", "vector", "chosen by", "projection", "status", "items", "size"]
     rows = [
         [
             one["name"],
-            one["attribute"],
-            str(one["dimensions"]),
-            one["distance"],
+            f"{one['attribute']}[{one['dimensions']}] {one['distance']}",
             ", ".join([*filter(None, [one["partition"]]), *one["filters"]]),
             one["projection"] if isinstance(one["projection"], str) else ", ".join(one["projection"]),
             one["status"],
@@ -308,7 +296,7 @@ def _show_vector_indexes(form: dict[str, Any]) -> None:
         ]
         for one in form["vector_indexes"]
     ]
-    _show_grid(names, rows, numbers=[False, False, True, False, False, False, False, True, True])
+    _show_grid(names, rows, numbers=[False] * 5 + [True, True])
 
 
 def _none(member: str, live: Live) -> str:
