@@ -82,27 +82,30 @@ def events_are_taken_once_and_in_order(facts: Sequence[Fact], account: Account) 
 def events_come_before_their_timeout(facts: Sequence[Fact], account: Account) -> Iterator[str]:
     """An attempt that begins after an event was acknowledged takes it, whatever the time.
 
-    Unless an attempt before it may have stored that the time was over: all that came to the wait have stored nothing
-    but their suspension.
+    Unless one before it has stored that the time was over, or may have: each that came to the wait has noted what
+    it was given, or has stored nothing but its suspension.
     """
     sent: Counter[str] = Counter()
     sent_before: dict[tuple[str, int], int] = {}
     waited: dict[tuple[str, str], set[int]] = defaultdict(set)
     taken: dict[str, set[str]] = defaultdict(set)
+    over = set[tuple[str, str]]()
     for fact in _of(facts, "sent", "began", "waits", "passed"):
-        job, attempt = fact["job"], fact.get("attempt", 0)
+        job, attempt, place = fact["job"], fact.get("attempt", 0), (fact["job"], fact.get("key", ""))
         if fact["fact"] == "sent":
             sent[job] += 1
         elif fact["fact"] == "began":
             sent_before[job, attempt] = sent[job]
         elif fact["fact"] == "waits":
-            waited[job, fact["key"]].add(attempt)
+            waited[place].add(attempt)
         elif fact.get("event") and fact["value"] is not None:
             taken[job].add(fact["key"])
-        elif fact.get("event") and sent_before.get((job, attempt), 0) > len(taken[job]):
+        elif fact.get("event") and place not in over:
+            over.add(place)
             stored = account.jobs.get(job)
             suspended = {number for type_, number in stored.events if type_ == "suspended"} if stored else set()
-            if waited[job, fact["key"]] - {attempt} <= suspended:
+            is_first = waited[place] - {attempt} <= suspended
+            if is_first and sent_before.get((job, attempt), 0) > len(taken[job]):
                 yield f"{job}: {fact['key']} was over in attempt {attempt}, and an event had come before that began"
 
 

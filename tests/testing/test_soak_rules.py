@@ -384,6 +384,18 @@ def test_a_timeout_counts_that_an_attempt_may_have_stored_before_the_event_came(
     assert list(events_come_before_their_timeout(changed("passed", 2, value=None), killed)) == []
 
 
+def test_a_timeout_that_was_passed_stays_whatever_comes_after() -> None:
+    facts = [
+        waits("event 0", 1, 10.0, event="go", seconds=1.0),
+        passed("event 0", 2, None, 12.0, event="go"),
+        fact("sent", job="flow", value=1),
+        fact("began", job="flow", attempt=3, worker="a"),
+        waits("event 0", 3, 13.0, event="go", seconds=1.0),
+        passed("event 0", 3, None, 13.0, event="go"),
+    ]
+    assert list(events_come_before_their_timeout(facts, ACCOUNT)) == []
+
+
 def test_a_clock_that_jumps_ends_sleeps_early_and_wakes_jobs_for_nothing() -> None:
     jump = fact("hurt", how="jump", worker="a", seconds=8.0)
     spun = with_job(FLOW, events=[*WAITED, *[("started", 4), ("suspended", 4)] * 2, ("started", 4), ("completed", 4)])
