@@ -156,7 +156,7 @@ def _chinese(language: Language, run: str) -> Iterator[Word | None]:
 
 
 def _japanese(language: Language, run: str) -> Iterator[Word | None]:
-    """A single Kanji belongs to the word before it. What is in Hiragana holds sentences together, but for some nouns."""
+    """A single Kanji belongs to the word before it. Hiragana holds sentences together, but for some nouns."""
     cut: list[str] = []
     nouns = topic_words("ja")
     for part in _segmenter().tokenize(run):
