@@ -34,7 +34,7 @@ all = [
         ('Table("jobs", "id:S", indexes=["x"])', "table 'jobs': indexes is ('x',). Use a list of Index(…)"),
         (
             'Table("jobs", "id:S", indexes=[VectorIndex("near", "embedding", dimensions=4)])',
-            "table 'jobs': indexes is (VectorIndex(na...ection='ALL'),). Use a list of Index(…), such as "
+            "table 'jobs': indexes is (VectorIndex(n...jection='ALL'),). Use a list of Index(…), such as "
             '[Index("by-state", "state:S")]; a VectorIndex belongs to vector_indexes',
         ),
         ('Table("jobs", "id:S", tags=["a"])', "table 'jobs': tags is ['a']. Use a mapping"),
