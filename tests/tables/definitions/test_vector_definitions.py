@@ -162,7 +162,7 @@ def test_tables_show_has_vector_indexes(path: str, monkeypatch: pytest.MonkeyPat
     with penstock.connect(path) as db:
         make(db, NOTES, "notes")
         db.table("notes").put({"id": "a", "tenant": "t", "embedding": [1, 0, 0]})
-    told = CliRunner().invoke(cli, ["tables", "show", "notes", "--db", path, "--table"])
+    told = CliRunner().invoke(cli, ["tables", "show", "notes", "--db", path, "--table"], env={"COLUMNS": "160"})
     assert told.exit_code == 0, told.output
     assert "by-meaning" in told.output and "cosine" in told.output and "tenant:S" in told.output
     form = json.loads(CliRunner().invoke(cli, ["tables", "show", "notes", "--db", path, "--json"]).output)
