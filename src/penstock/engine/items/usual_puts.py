@@ -1,5 +1,5 @@
-"""The usual PutItem in one pass: keys are short texts, index keys short texts or numbers, a condition that has been seen
-before, no stream.
+"""The usual PutItem in one pass: keys are short texts, those of indexes short texts or numbers, no stream, a condition
+that has been seen before.
 
 Most puts of most programs are like this, a job's three writes among them, and the steps of write_steps.py cost them
 more than SQLite does. This is a fast path:
