@@ -12,6 +12,7 @@ from penstock.jobs.model.derived_state import DerivedState
 from penstock.jobs.model.state import State
 from penstock.web.dashboard.charts import job_charts
 from penstock.web.dashboard.job_counts import Overview
+from penstock.web.dashboard.job_survey import group_failures
 from penstock.web.dashboard.poller import Feed, PageFeed
 from penstock.web.dashboard.site import Site
 
@@ -28,6 +29,7 @@ _TILES: Final = (
     DerivedState.CANCELLED,
 )
 """What is wrong comes first."""
+_SHOWN_GROUPS: Final = 6
 
 
 def routes(site: Site) -> list[Route]:
@@ -48,8 +50,10 @@ def _context(site: Site, overview: Overview) -> dict[str, Any]:
     ends = [(job.ended_at, job.state is State.FAILED) for job in overview.finished.jobs if job.ended_at is not None]
     failed = sum(1 for _, is_failed in ends if is_failed)
     spent = site.spent
+    groups = group_failures(overview.survey.failures)
     return {
         "overview": overview,
+        "groups": sorted(groups, key=lambda one: one.last.failed_at, reverse=True)[:_SHOWN_GROUPS],
         "states": _TILES,
         "chart": job_charts.throughput(ends, overview.finished.at),
         "ended": len(ends),
