@@ -120,8 +120,9 @@ class Filter:
         error = "" if job.error is None else f"{job.error.kind} {job.error.message}"
         owner = "" if job.lease is None else job.lease.owner
         arguments = "" if job.secret else job.args.text or ""  # a search must not tell what a screen does not show
+        keys = [key for key in (job.concurrency_key, job.rate_key) if key]
         text = "\n".join(
-            (job.id, job.task, job.schedule, job.queue, job.tenant, job.step, error, owner, arguments)
+            (job.id, job.task, job.schedule, job.queue, job.tenant, job.step, error, owner, arguments, *keys)
         ).lower()
         return all(word.lower() in text for word in self.words)
 

@@ -121,10 +121,17 @@ def step_bars(job: Job, entries: Sequence[Entry], now: float) -> list[StepBar]:
     ends = [*(at for _, at in begun[1:]), end]
     bars = []
     for (name, at), until in zip(begun, ends, strict=True):
-        left, wide = (at - start) / (end - start) * 200, max(1.0, (until - at) / (end - start) * 200)
-        drawn = _svg(200, 8, _rect(left, 0, wide, 8, "meter-done"), f"{name}: {span(until - at)}", "step", stretch=True)
+        drawn = span_bar(at, until, start, end, f"{name}: {span(until - at)}")
         bars.append(StepBar(name, until - at, drawn))
     return bars
+
+
+def span_bar(start: float, end: float, low: float, high: float, label: str, kind: str = "meter-done") -> Markup:
+    """When something lasted within a longer time, as one bar."""
+    length = max(high - low, 0.001)
+    left = min(199.0, max(0.0, (start - low) / length * 200))
+    wide = min(200 - left, max(1.0, (end - start) / length * 200))
+    return _svg(200, 8, _rect(left, 0, wide, 8, kind), label, "step", stretch=True)
 
 
 _FEW: Final = 4
