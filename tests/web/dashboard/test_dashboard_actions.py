@@ -13,7 +13,7 @@ from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.model.job import JobError, NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
-from penstock.web.dashboard import audit
+from penstock.web.dashboard import audit, ended_jobs
 from penstock.web.dashboard.job_actions import BadChange, parse_change
 
 HOUR = 3_600.0
@@ -138,3 +138,22 @@ def test_the_overview_shows_each_error_once_with_how_often_it_came(world: World)
     world.app.state.site.overview.refresh()
     page = world.page("/").partition("Newest failures")[2].partition("Blocked and lost")[0]
     assert page.count("<b>send_mail</b>") == 1 and "×3" in page and page.count("<b>report</b>") == 1
+
+
+def test_the_chart_of_a_week_counts_on_in_steps_and_says_back_to_when(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(7):
+        (world.failed if number % 3 == 0 else world.completed)()
+    monkeypatch.setattr(ended_jobs, "FIRST_JOBS", 2)
+    monkeypatch.setattr(ended_jobs, "STEP_JOBS", 2)
+    page = world.page("/?span=7d")
+    assert "So far jobs that were made since" in page and "As a table" in page
+    assert 'data-live="/live/overview?key=7d"' in page
+    feed = world.app.state.poller.feeds["overview"]
+    for _ in range(3):
+        (message,) = feed.poll(["7d"])["7d"]
+    assert "So far" not in message.html
+    assert "last 7 days: 4 completed, 3 failed" in message.html
+    assert feed.poll(["8d"]) == {}, "a span that there is not draws nothing"
+    assert 'aria-current="true">1h<' in world.page("/?span=%3Cscript%3E")

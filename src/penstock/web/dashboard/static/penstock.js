@@ -23,7 +23,16 @@
       time.removeAttribute("data-clock");
     }
   };
+  const axis = (place) => {  // local hours and days below charts; the title has UTC
+    for (const time of place.querySelectorAll("time[data-axis]")) {
+      const at = new Date(time.dateTime), two = (number) => String(number).padStart(2, "0");
+      const day = `${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+      const text = time.dataset.axis === "day" ? day : `${two(at.getHours())}:${two(at.getMinutes())}`;
+      if (time.textContent !== text) time.textContent = text;
+    }
+  };
   const tick = () => {
+    axis(document);
     for (const time of document.querySelectorAll("time[data-ago]")) {
       const text = distance((Date.now() - Date.parse(time.dateTime)) / 1000);
       if (time.textContent !== text) time.textContent = text;
@@ -41,7 +50,7 @@
   const isSame = (one, other) => one.nodeType === other.nodeType && one.nodeName === other.nodeName;
   const morph = (old, wanted) => {
     if (old.nodeType !== 1) { if (old.data !== wanted.data) old.data = wanted.data; return; }
-    if (old.matches("time[data-ago]") && old.dateTime === wanted.dateTime) return;
+    if (old.matches("time[data-ago], time[data-axis]") && old.dateTime === wanted.dateTime) return;
     for (const { name } of [...old.attributes]) {
       if (!wanted.hasAttribute(name) && !(name === "open" && old.matches("details"))) old.removeAttribute(name);
     }
