@@ -157,3 +157,20 @@ def test_the_chart_of_a_week_counts_on_in_steps_and_says_back_to_when(
     assert "last 7 days: 4 completed, 3 failed" in message.html
     assert feed.poll(["8d"]) == {}, "a span that there is not draws nothing"
     assert 'aria-current="true">1h<' in world.page("/?span=%3Cscript%3E")
+
+
+def test_a_list_is_sorted_by_the_head_of_a_column_and_says_that_it_is_not_live(world: World) -> None:
+    for tenant in ("globex", "acme", "initech"):
+        world.failed("report", tenant=tenant)
+    assert world.page("/jobs?q=status:failed").count("data-live") == 1
+
+    def tenants(page: str) -> list[str]:
+        return re.findall(r'<td class="tenant">(\w+)</td>', page)
+
+    page = world.page("/jobs?q=status:failed&sort=tenant")
+    assert tenants(page) == ["acme", "globex", "initech"]
+    assert 'aria-sort="ascending"' in page and "data-live" not in page and "not live" in page
+    assert tenants(world.page("/jobs?q=status:failed&sort=-tenant")) == ["initech", "globex", "acme"]
+    assert "data-live" in world.page("/jobs?sort=password"), "what there is no column for sorts nothing"
+    for odd in ("from=-1", "from=%C2%B2", "from=" + "9" * 5_000):
+        assert world.get(f"/jobs?sort=kind&{odd}").status_code == 200

@@ -14,8 +14,8 @@ from penstock.jobs.model.derived_state import DerivedState
 from penstock.jobs.model.job import Entry, Event, Job, NewJob
 from penstock.jobs.model.state import State
 from penstock.web.dashboard.charts import job_charts
-from penstock.web.dashboard.ended_jobs import SPANS, bars
 from penstock.web.dashboard.charts.lineage_chart import draw_lineage
+from penstock.web.dashboard.ended_jobs import SPANS, bars
 from penstock.web.dashboard.job_counts import FIRST_KEYS, JobCounter
 from penstock.web.dashboard.job_list import Filter
 from penstock.web.dashboard.site import coarse, size

@@ -29,7 +29,17 @@ from penstock.web.dashboard.job_actions import (
     plan,
 )
 from penstock.web.dashboard.job_counts import Count
-from penstock.web.dashboard.job_list import COLUMNS, NOT_BY_FAILURE, Filter, JobPage, find_failed, find_jobs, time_of
+from penstock.web.dashboard.job_list import (
+    COLUMNS,
+    NOT_BY_FAILURE,
+    SORTS,
+    Filter,
+    JobPage,
+    find_failed,
+    find_jobs,
+    find_sorted,
+    time_of,
+)
 from penstock.web.dashboard.job_survey import group_failures
 from penstock.web.dashboard.poller import Feed, KeyedFeed, PageFeed
 from penstock.web.dashboard.site import Site
@@ -46,8 +56,10 @@ def routes(site: Site) -> list[Route]:
         criteria = Filter.parse(text)
         if len(criteria.words) == 1 and token is None and _is_known(site.source.jobs(), criteria.words[0]):
             return RedirectResponse(f"/jobs/{criteria.words[0]}", 303)
-        live = "jobs?" + urlencode({"key": _key(text, token)})
-        return site.page(request, "jobs.html", live=live, **_context(site, text, token, is_live=False))
+        sort = request.query_params.get("sort", "")
+        sort = sort if sort.removeprefix("-") in SORTS else ""
+        live = None if sort else "jobs?" + urlencode({"key": _key(text, token)})
+        return site.page(request, "jobs.html", live=live, **_context(site, text, token, sort, is_live=False))
 
     def failures(request: Request) -> Response:
         return site.page(request, "failures.html", live="failures", **_failures(site, is_live=False))
@@ -71,7 +83,7 @@ _AUDIT_LINES: Final = 200
 def feeds(site: Site) -> dict[str, Feed]:
     def draw(key: str) -> str:
         text, _, token = key.partition("\n")
-        return site.live_fragment("jobs_live.html", **_context(site, text, token or None, is_live=True))
+        return site.live_fragment("jobs_live.html", **_context(site, text, token or None, "", is_live=True))
 
     def draw_failures() -> str:
         return site.live_fragment("failures_live.html", **_failures(site, is_live=True))
@@ -90,12 +102,15 @@ def _is_known(jobs: AllJobs, word: str) -> bool:
     return any(source.history(word) is not None for source in jobs.sources)
 
 
-def _context(site: Site, text: str, token: str | None, *, is_live: bool) -> dict[str, Any]:
+def _context(site: Site, text: str, token: str | None, sort: str, *, is_live: bool) -> dict[str, Any]:
     criteria = Filter.parse(text)
     jobs = site.source.jobs()
     has_store = any(one.store is not None and one.table == site.source.table for one in jobs.sources)
     overview = (site.overview.refresh() if is_live else site.overview.current()) if has_store else None
-    page = _page(site, jobs, criteria, token)
+    if sort:
+        page = find_sorted(jobs, criteria, sort, _offset(token), site.clock.now())
+    else:
+        page = _page(site, jobs, criteria, token)
     changeable = {one.table for one in site.source.changeable()}
     counts = overview if overview is not None and _counts_apply(jobs, criteria) else None
     columns = COLUMNS[criteria.state_name]
@@ -105,6 +120,7 @@ def _context(site: Site, text: str, token: str | None, *, is_live: bool) -> dict
         for state in DerivedState
     ]
     here = criteria.state_name
+    sorted_by = {"sort": sort} if sort else {}
     return {
         "text": text,
         "criteria": criteria,
@@ -113,9 +129,20 @@ def _context(site: Site, text: str, token: str | None, *, is_live: bool) -> dict
         "page": page,
         "changeable": {row.job.id for row in page.rows if row.source.table in changeable},
         "tabs": [(label, urlencode({"q": str(to)}), to.state_name == here, number) for label, to, number in tabs],
-        "next": None if page.token is None else urlencode({"q": text, "from": page.token}),
+        "next": None if page.token is None else urlencode({"q": text, **sorted_by, "from": page.token}),
+        "sort": sort,
+        "sort_links": {name: urlencode({"q": text, "sort": _next_sort(name, sort)}) for name in SORTS},
         "is_first": token is None,
     }
+
+
+def _offset(token: str | None) -> int:
+    return int(token) if token is not None and token.isascii() and token.isdigit() and len(token) < 7 else 0
+
+
+def _next_sort(name: str, sort: str) -> str:
+    """What a press on a column's head asks for: the largest first, then the smallest, then the usual order."""
+    return {f"-{name}": name, name: ""}.get(sort, f"-{name}")
 
 
 def _page(site: Site, jobs: AllJobs, criteria: Filter, token: str | None) -> JobPage:
