@@ -496,13 +496,13 @@ def check_names(tables: Iterable[Table], naming: Naming) -> None:
 
 
 def _name_problems(name: str, suffix: str, naming: Naming) -> tuple[Problem, ...]:
-    parts = f"prefix {naming.prefix!r} and environment {naming.environment!r}"
+    parts = f", with prefix {naming.prefix!r} and environment {naming.environment!r}," if naming.start else ""
     if not has_name_characters(name):
-        text = f"its full name, with {parts}, has a character that DynamoDB refuses"
+        text = f"its full name{parts} has a character that DynamoDB refuses"
         return (Problem(f"table {suffix!r}", text, NAME_MEND),)
     if SHORTEST_NAME <= len(name) <= NAME_CHARACTERS:
         return ()
     size = "long" if len(name) > NAME_CHARACTERS else "short"
-    text = f"its full name, with {parts}, has {len(name)} characters"
+    text = f"its full name{parts} has {len(name)} characters"
     mend = f"DynamoDB allows {SHORTEST_NAME} to {NAME_CHARACTERS}: it is too {size}; take another prefix or name"
     return (Problem(f"table {suffix!r}", text, mend),)

@@ -18,6 +18,7 @@ from starlette.routing import Route
 from penstock.client.reads.pages import InvalidToken
 from penstock.errors import DynamoDBError
 from penstock.tables.definitions.definition import Table
+from penstock.web.dashboard import audit
 from penstock.web.dashboard.items import conditional_writes, item_text
 from penstock.web.dashboard.items import search as search_form
 from penstock.web.dashboard.items.conditional_writes import EditConflict
@@ -26,6 +27,7 @@ from penstock.web.dashboard.items.item_text import BadItem, cell, key_text
 from penstock.web.dashboard.items.search import BadSearch, Filter, ItemPage, Search, find
 from penstock.web.dashboard.pages.tables import TableView, read_table
 from penstock.web.dashboard.site import Site, disposition
+from penstock.web.dashboard.source import NoJobs
 from penstock.web.problems import Problem
 from penstock.wire.values import Item, item_size
 
@@ -278,6 +280,7 @@ def _save(site: Site, request: Request, fields: Fields) -> Response:
             raise
         problem = error.message if isinstance(error, DynamoDBError) else f"{error}."
         return _form_again(site, request, table, key, text, seen, f"Nothing was saved. {problem}")
+    _write_down(site, request, "changed", table, key)
     return _to_item(table, key)
 
 
@@ -308,7 +311,9 @@ def _create(site: Site, request: Request, fields: Fields) -> Response:
     try:
         item = item_text.read_item(text)
         conditional_writes.create(site.source.db, table, item)
-        return _to_item(table, {name: item[name] for name in table.key.names})
+        key = {name: item[name] for name in table.key.names}
+        _write_down(site, request, "created", table, key)
+        return _to_item(table, key)
     except EditConflict:
         problem = "There is an item with this key already. Nothing was saved."
     except (BadItem, DynamoDBError) as error:
@@ -333,7 +338,17 @@ def _delete(site: Site, request: Request, fields: Fields) -> Response:
         conditional_writes.delete(site.source.db, table, key, seen)
     except EditConflict as conflict:
         return _conflict(site, request, table, key, conflict, None)
+    _write_down(site, request, "deleted", table, key)
     return RedirectResponse(f"/tables/{quote(table.name, safe='')}/items", 303)
+
+
+def _write_down(site: Site, request: Request, what: str, table: Table, key: Item) -> None:
+    """In the activity log, which is in the table of jobs: without one there is no log."""
+    try:
+        store = site.source.store()
+    except NoJobs:
+        return
+    audit.record(store, site.access.visitor(request), what, f"item {table.name} {key_text(key)}")
 
 
 def _to_item(table: Table, key: Item) -> Response:
