@@ -220,7 +220,7 @@ def _announce(address: str, host: str, place: str, endpoint: str | None, token: 
     sys.stdout.flush()
     if any(not is_loopback(urlsplit(url).hostname or "") for url in urls):
         click.echo(
-            "The token and all data travel over plain HTTP: whoever sees the network sees them. "
+            "The token and all data travel over plain HTTP: anybody on the network can read them. "
             "Put a proxy with TLS before it, or use an SSH tunnel.",
             err=True,
         )
