@@ -73,7 +73,7 @@ def run(options: Options) -> Section:
     section.tables += [promised_table(section.figures, counts), pages_table(section.figures, list(helps))]
     section.notes.append(
         f"Medians of {plan.rounds} processes each, in turns; `python3 -c pass` took {seconds['pass'] * 1e3:.1f} ms. "
-        f"The file of `jobs list` has {JOBS} jobs. The server is ready with its first answer of ListTables, on a new file."
+        f"The file of `jobs list` has {JOBS} jobs. The server is ready with its first answer, on a new file."
     )
     return section
 
