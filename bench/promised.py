@@ -19,6 +19,7 @@ from bench.report import times
 
 FLAT = 1.25
 """What “the same” and “flat” allow: a quarter more."""
+COLD_STARTS = {"import penstock": 1.5, "penstock --help": 4.0, "penstock jobs list": 12.0, "server ready": 12.0}
 LONG_OPERATIONS = (
     "CreateBackup",
     "RestoreTableFromBackup",
@@ -72,6 +73,13 @@ ENGINE = (
     ),
     Promise(
         "Engine", "Server's memory with a 2 GB file", "footprint", value("large/highest", 1e-6), "<", 120, whole("MB")
+    ),
+    *(
+        Promise(
+            "Engine", f"Cold start of {name}, in terms of `python3 -c pass`", "coldstart", value(f"{name}/ratio"),
+            "≤", asked, times,
+        )
+        for name, asked in COLD_STARTS.items()
     ),
     Promise(
         "Engine", "Ready after exec, new file and 2 GB file", "footprint",
