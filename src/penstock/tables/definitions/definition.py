@@ -229,7 +229,7 @@ class Table:
     ignore: tuple[str, ...]
     """Members that a new table gets, and that are not compared afterwards."""
     resource_policy: str | None
-    """Its JSON; '' is none."""
+    """Its JSON; '' for no policy."""
     allow: Mapping[str, str] = field(hash=False)
     """Rules of doctor that are switched off, and why. It is no part of the table."""
 
@@ -471,7 +471,7 @@ class Naming:
         return self.start + suffix
 
     def suffix(self, full_name: str) -> str | None:
-        """The suffix of a table of this environment; None for a table that is none of it."""
+        """The suffix of a table of this environment; None for a table of another environment."""
         start = self.start
         return full_name[len(start) :] if full_name.startswith(start) and full_name != start else None
 
