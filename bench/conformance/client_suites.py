@@ -55,7 +55,8 @@ def read_jest(report: Path) -> Iterator[Outcome]:
 
 
 def read_mocha(report: Path) -> Iterator[Outcome]:
-    result = json.loads(report.read_text())
+    text = report.read_text()  # tests print too; the reporter's object is the last thing
+    result = json.JSONDecoder().raw_decode(text, text.rindex('{\n  "stats": {'))[0]
     for kind, outcome in (("passes", "passed"), ("failures", "failed"), ("pending", "skipped")):
         for test in result[kind]:
             yield test["fullTitle"], outcome
@@ -133,13 +134,22 @@ SUITES = {
             "https://github.com/tywalch/electrodb",
             "rm -f package-lock.json && npm install --ignore-scripts (sst and aws-cdk-lib are not needed)",
             (
-                *("node_modules/.bin/mocha", "-r", "ts-node/register", "--reporter", "json"),
-                *("--reporter-option", "output={report}", "./test/**.spec.*"),
+                *("sh", "-c"),
+                "node_modules/.bin/mocha -r ts-node/register --reporter json './test/**.spec.*' > {report}",
             ),
             read_mocha,
             {"LOCAL_DYNAMO_ENDPOINT": "{url}"},
             prepare=("node", "penstock.init.js"),
             files={"penstock.init.js": _ELECTRODB},
+            known=(
+                (
+                    "trigger the setter of a watcher",
+                    "pins the order of attributes in Local's answers; none is promised",
+                ),
+                ("'limit' option is less than one", "pins Local's text; AWS's names the constraint"),
+                ("transactWrite should perform transaction", "pins Local's text; AWS's has no full stop"),
+                ("^Query Pagination", "has a limit of 20 seconds of its own: too few on a busy machine"),
+            ),
         ),
         Suite(
             "guregu",

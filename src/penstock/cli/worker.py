@@ -22,7 +22,8 @@ import orjson
 from penstock.cli.jobs import names_text
 from penstock.cli.kit import groups
 from penstock.cli.kit.exit_codes import LEASE_LOST, WORK_FAILED, end_with
-from penstock.cli.kit.output import JsonFormatter, log_as_json, log_warnings, one_line
+from penstock.cli.kit.logs import JsonFormatter, log_as_json, log_warnings
+from penstock.cli.kit.output import one_line
 from penstock.cli.supervisor import SourceFiles, Supervisor
 from penstock.client.database import Database
 from penstock.client.transports.base import Capabilities

@@ -174,3 +174,21 @@ def test_a_list_is_sorted_by_the_head_of_a_column_and_says_that_it_is_not_live(w
     assert "data-live" in world.page("/jobs?sort=password"), "what there is no column for sorts nothing"
     for odd in ("from=-1", "from=%C2%B2", "from=" + "9" * 5_000):
         assert world.get(f"/jobs?sort=kind&{odd}").status_code == 200
+
+
+def test_failures_of_other_tables_are_seen_too(world: World) -> None:
+    """The job that failed at night may be a system's: a dashboard that says 0 would mislead."""
+    shop = JobStore(world.db, type(world.store.layout)("shop-jobs"))
+    shop.create_tables()
+    job = shop.create(NewJob("ship", {}))[0]
+    claimed = shop.claim(job, "w1", 60.0)
+    assert claimed is not None
+    shop.fail(claimed, JobError("OutOfStock", "no desk left"))
+    world.failed("report")
+    world.app.state.site.overview.refresh()
+    page = world.page("/")
+    assert f'href="/jobs/{job.id}"' in page and "OutOfStock" in page
+    assert re.search(r"failed</span>\s*<span class=\"number\">2<", page)
+    assert "OutOfStock" in world.page("/failures")
+    preview = world.post("/jobs/preview", [("verb", "retry"), ("group", "ship\nOutOfStock\nno desk left")]).text
+    assert "Retry 1 job?" in preview and job.id in preview

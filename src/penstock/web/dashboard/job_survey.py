@@ -167,9 +167,11 @@ class Failure:
     kind: str
     message: str
     attempt: int
+    system: str = ""
+    """Whose job it is, where it is changed by that system's commands only."""
 
     @classmethod
-    def of(cls, job: Job) -> Failure:
+    def of(cls, job: Job, system: str = "") -> Failure:
         error = job.error
         return cls(
             job.id,
@@ -180,6 +182,7 @@ class Failure:
             "" if error is None else error.kind,
             "" if error is None else error.message[:_LONGEST_MESSAGE],
             job.attempt,
+            system,
         )
 
     @property
@@ -205,6 +208,10 @@ class FailureGroup:
     message: str
     failures: tuple[Failure, ...]
     retrying: tuple[Failure, ...] = ()
+
+    @property
+    def system(self) -> str:
+        return self.last.system
 
     @property
     def key(self) -> str:

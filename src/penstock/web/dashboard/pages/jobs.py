@@ -176,7 +176,7 @@ _TREND_SECONDS: Final = 86_400.0
 
 def _failures(site: Site, *, is_live: bool) -> dict[str, Any]:
     overview = site.overview.refresh() if is_live else site.overview.current()
-    groups = group_failures(overview.survey.failures, overview.survey.retrying)
+    groups = group_failures(overview.failures, overview.survey.retrying)
     now = overview.at - overview.at % 3600 + 3600
     return {
         "groups": [
@@ -188,9 +188,9 @@ def _failures(site: Site, *, is_live: bool) -> dict[str, Any]:
             for group in groups[:_SHOWN_GROUPS]
         ],
         "left_out": max(0, len(groups) - _SHOWN_GROUPS),
-        "number": len(overview.survey.failures),
+        "number": len(overview.failures),
         "retrying": len(overview.survey.retrying),
-        "is_whole": overview.survey.failures_whole,
+        "is_whole": overview.survey.failures_whole and overview.others_whole,
     }
 
 
@@ -298,8 +298,9 @@ _AFFECTED: Final[Mapping[str, tuple[str, ...]]] = {
 def _group_ids(site: Site, verb: Verb, key: str) -> list[str]:
     """The failed jobs of a group; those that are to be cancelled are the ones that will be retried."""
     wanted = tuple(key.split("\n", 2))
-    survey = site.overview.current().survey
-    return [one.job_id for one in (survey.retrying if verb == "cancel" else survey.failures) if one.group == wanted]
+    overview = site.overview.current()
+    some = overview.survey.retrying if verb == "cancel" else overview.failures
+    return [one.job_id for one in some if one.group == wanted]
 
 
 def _parse_seen(text: str) -> tuple[str, State]:

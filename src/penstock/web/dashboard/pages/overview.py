@@ -69,7 +69,7 @@ def _context(site: Site, overview: Overview, name: str, *, is_live: bool = False
     drawn = bars(ends, span, at)
     failed = sum(one.failed for one in drawn)
     spent = site.spent
-    groups = group_failures(overview.survey.failures)
+    groups = group_failures(overview.failures)
     return {
         "overview": overview,
         "groups": sorted(groups, key=lambda one: one.last.failed_at, reverse=True)[:_SHOWN_GROUPS],
