@@ -97,6 +97,18 @@ ENGINE = (
         most(*(value(f"GetItem/{name}/longest") for name in LONG_OPERATIONS)), "≤", 100, whole("ms"),
     ),
     Promise(
+        "Engine", "Nearest 10 of 10,000 × 384 vectors over HTTP", "vectors", value("penstock/10000/search"),
+        "≤", 10, one_digit("ms"),
+    ),
+    Promise(
+        "Engine", "Nearest 10 of 100,000 × 384 vectors over HTTP", "vectors", value("penstock/100000/search"),
+        "≤", 60, one_digit("ms"),
+    ),
+    Promise(
+        "Engine", "Vectors of 384 loaded a second, beside the 277 of Dynoxide", "vectors",
+        value("penstock/10000/load"), "≥", 2770, whole(""),
+    ),
+    Promise(
         "Engine", "Tests passed of the public conformance suite's 601", "conformance",
         least(value("passed/penstock, file"), value("passed/penstock, memory")), "≥", 597, whole(),
     ),

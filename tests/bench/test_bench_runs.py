@@ -1,5 +1,6 @@
 """`python -m bench` as people call it, on the smallest plan there is."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -57,3 +58,15 @@ def test_a_part_that_is_not_there_is_named_with_those_that_are() -> None:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 2
     assert "there is no part gets: choose from get, put, http-get, http-put, enqueue, job, record" in done.stderr
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "bench").glob("*.py")), ids=lambda path: path.stem)
+def test_every_section_finds_the_names_that_it_imports(path: Path) -> None:
+    """A section that nobody has run for a while fails with the first name that was changed since."""
+    if path.stem.startswith("__"):
+        pytest.skip("is no section")
+    try:
+        importlib.import_module(f"bench.{path.stem}")
+    except ModuleNotFoundError as error:
+        assert error.name is not None and not error.name.startswith(("penstock", "bench")), error
+        pytest.skip(f"{error.name} is not installed")

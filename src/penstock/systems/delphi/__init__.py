@@ -12,6 +12,6 @@ SYSTEM = System(
     tables=SystemTables(f"{__name__}.tables"),
     demo=f"{__name__}.demo:demo",
     jobs=(JobTables(f"{__name__}.queue.layout:queue_source", (("job_id",),)),),
-    libraries=("numpy", "sklearn", "umap", "evoc", "matplotlib", "wordllama"),
+    libraries=("numpy", "sklearn", "evoc", "matplotlib", "wordllama"),
     extra="delphi",
 )

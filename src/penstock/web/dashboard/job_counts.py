@@ -20,6 +20,7 @@ from penstock.jobs.layouts.layout import Listing
 from penstock.jobs.model.derived_state import STORED, DerivedState
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
+from penstock.jobs.sources import AllJobs, JobQuery
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
 from penstock.web.dashboard.job_survey import FIRST_JOBS, Failure, JobSurvey, SurveyView
@@ -142,7 +143,9 @@ _SAMPLE: Final = 200
 _SAMPLE_SECONDS: Final = 15.0
 _FRESH_SAMPLE_SECONDS: Final = 60.0
 _OLDEST_READ: Final = 5
-_LISTED_JOBS: Final = 6
+_OTHER_FAILURES: Final = 200
+_MOST_SCANNED: Final = 2_000
+"""Items of a table without an index by state."""
 _TENANTS_READ: Final = 10
 _FEW_JOBS: Final = 40
 _POLL_SECONDS: Final = 0.5
@@ -174,6 +177,9 @@ class Overview:
     oldest_waiting: Job | None
     finished: FinishedJobs
     workers: tuple[WorkerInfo, ...]
+    others: tuple[Failure, ...] = ()
+    """Failed jobs of other tables: of other apps, and of systems."""
+    others_whole: bool = True
 
     @property
     def running(self) -> tuple[Job, ...]:
@@ -181,12 +187,18 @@ class Overview:
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The newest, by when they failed."""
-        return self.survey.failures[:_LISTED_JOBS]
+        """By when they failed, the newest first; of all tables."""
+        if not self.others:
+            return self.survey.failures
+        both = (*self.survey.failures, *self.others)
+        return tuple(sorted(both, key=lambda one: (one.failed_at, one.job_id), reverse=True))
 
     def count(self, state: DerivedState) -> Count:
         """How many jobs are in a derived state."""
         stored = STORED[state]
+        if state is DerivedState.FAILED and (self.others or not self.others_whole):
+            known = self.counts[stored]
+            return Count(known.number + len(self.others), known.exact and self.others_whole, known.at)
         if state.value == stored.value:
             return self.counts[stored]
         return Count(self.survey.states.get(state, 0), stored in self.survey.whole, self.at)
@@ -203,6 +215,7 @@ class OverviewCache:
         self._lock = threading.Lock()
         self._overview: Overview | None = None
         self._finished: FinishedJobs | None = None
+        self._others: tuple[float, tuple[Failure, ...], bool] = (-_SAMPLE_SECONDS, (), True)
 
     def current(self) -> Overview:
         """At most two seconds old, or read now at a cost that does not depend on the number of jobs."""
@@ -241,6 +254,8 @@ class OverviewCache:
 
     def _read(self, store: JobStore, now: float) -> Overview:
         assert self._finished is not None
+        if abs(now - self._others[0]) > _SAMPLE_SECONDS:
+            self._others = now, *self._other_failures(store)
         self._overview = Overview(
             now,
             self._counter.counts(now),
@@ -248,8 +263,23 @@ class OverviewCache:
             oldest_waiting(store, now),
             self._finished,
             tuple(WorkerRegistry(store.db, store.layout).workers(now, tidy=False)),
+            *self._others[1:],
         )
         return self._overview
+
+    def _other_failures(self, store: JobStore) -> tuple[tuple[Failure, ...], bool]:
+        """Those of the other sources, and whether that is all of them."""
+        others = [one for one in self._source.jobs().sources if one.table != store.layout.table]
+        if not others:
+            return (), True
+        page = AllJobs(others).find(JobQuery(State.FAILED, limit=_OTHER_FAILURES, most_scanned=_MOST_SCANNED))
+        ours = {one.table for one in self._source.changeable()}
+        made = (
+            Failure.of(job, "" if source.table in ours else source.system)
+            for job in page.jobs
+            for source in [page.sources[job.id]]
+        )
+        return tuple(made), page.token is None and not page.notes
 
 
 def finished_jobs(store: JobStore, now: float, sample: int) -> FinishedJobs:
