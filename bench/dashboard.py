@@ -22,9 +22,10 @@ from bench.options import Options
 from bench.report import Section, Table, times
 from bench.sections import alone
 from penstock.client.database import Database, connect
-from penstock.jobs.model.job import Job, JobError, NewJob, first_version
+from penstock.jobs.model.job import Job, JobError, NewJob, Payload, first_version
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import copy_with, create
+from penstock.jobs.store.payloads import to_json
 from penstock.jobs.store.store import JobStore
 from penstock.leases import grant
 from penstock.web.dashboard.app import make_dashboard
@@ -83,7 +84,9 @@ def fill(store: JobStore, number: int) -> None:
     for place in range(number):
         at = now - 6 * 3600 * (1 - place / number)
         new = NewJob(f"task_{place % 7}", {"project": f"project {place % 100}"})
-        job = _in_state(create(first_version(new, at, int(now + 30 * 86_400))).job, kinds[place * 37 % 100], at, now)
+        first = first_version(new, at, int(now + 30 * 86_400))
+        created = create(first, Payload(store.payloads.encode(first, "args", to_json(new.args, "arguments")))).job
+        job = _in_state(created, kinds[place * 37 % 100], at, now)
         items.append({"PutRequest": {"Item": store.layout.main(job)}})
     for start in range(0, number, BATCH):
         store.db.execute("BatchWriteItem", {"RequestItems": {store.layout.table: items[start : start + BATCH]}})

@@ -26,7 +26,7 @@ from penstock.tables.data.transfers import ItemTable, Places
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.rekey.phases import Options as RekeyOptions
 from penstock.tables.rekey.phases import Rekey, plan_rekey
-from penstock.tables.rekey.state import Job, JobStore
+from penstock.tables.rekey.state import RekeyRun, RekeyStore
 from penstock.wire.values import Item
 
 OLD = Table("old", key=("conversation_id:S", "comment_id:N"))
@@ -78,7 +78,7 @@ def measure(path: str, table: Table, plan: Plan) -> tuple[Phases, str, int]:
         words = [sys.executable, "-m", "bench.rekey", "--writer", path, str(plan.items), str(plan.writes_a_second)]
         writer = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         phases = Phases()
-        store = JobStore(db)
+        store = RekeyStore(db)
         try:
             Rekey(db, store, RekeyOptions(tell=phases.tell)).start(
                 plan_rekey(db, "old", "new", "job_id:S,comment_id:N")
@@ -98,7 +98,7 @@ class Phases:
         self._rows: list[tuple[str, float, float]] = []
         self._now = ("preparing", time.perf_counter(), time.process_time())
 
-    def tell(self, job: Job) -> None:
+    def tell(self, job: RekeyRun) -> None:
         if job.phase != self._now[0]:
             self.end()
             self._now = (job.phase, time.perf_counter(), time.process_time())

@@ -1,8 +1,11 @@
 """`python -m bench` as people call it, on the smallest plan there is."""
 
+import ast
+import importlib
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -57,3 +60,15 @@ def test_a_part_that_is_not_there_is_named_with_those_that_are() -> None:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 2
     assert "there is no part gets: choose from get, put, http-get, http-put, enqueue, job, record" in done.stderr
+
+
+def test_every_section_finds_the_names_that_it_imports() -> None:
+    """A section that nobody has run for a while fails with the first name that was changed since."""
+    for path in sorted((ROOT / "bench").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("penstock"):
+                continue
+            found = importlib.import_module(node.module or "")
+            for name in (one.name for one in node.names):
+                is_there = hasattr(found, name) or find_spec(f"{node.module}.{name}") is not None
+                assert is_there, f"{path.name} imports {name} from {node.module}, which has none"

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -329,7 +330,7 @@ def get(table: str, key: tuple[str, ...], target: str, consistent: bool, verbose
 @sort_option
 @where_option
 @index_option
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many items.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most this many items.")
 @click.option("--reverse", is_flag=True, help="The last first.")
 @consistent_option
 @db_option()
@@ -362,7 +363,7 @@ def query(
 @table_argument
 @where_option
 @index_option
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many items.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most this many items.")
 @segments_option
 @consistent_option
 @db_option()
@@ -498,8 +499,12 @@ def _read(item: str | None, file: str | None, exact: bool, types: dict[str, str]
         return
     is_stdin = file in (None, "-")
     name = "stdin" if is_stdin else str(file)
-    with nullcontext(sys.stdin) if is_stdin else Path(name).open(encoding="utf-8", newline="") as lines:
-        found = read_items(lines, exact=exact, name=name) if types is None else read_csv(lines, types, name=name)
+    with nullcontext(sys.stdin.buffer) if is_stdin else Path(name).open("rb") as stream:
+        if types is None:
+            found = read_items(stream, exact=exact, name=name)
+        else:
+            lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+            found = read_csv(lines, types, name=name)
         yield from ((f"{name}, line {at}", one) for at, one in found)
 
 

@@ -19,8 +19,8 @@ import click
 
 from penstock.cli.kit import databases, groups
 from penstock.cli.kit.completion import complete_definitions, complete_tables
+from penstock.cli.kit.logs import log_warnings
 from penstock.cli.kit.options import db_option, files_option, listen_options
-from penstock.cli.kit.output import log_warnings
 from penstock.cli.serve import DEFAULT_FILE, stop_with_file
 from penstock.client.database import Database
 from penstock.client.transports.endpoints import MEMORY
@@ -108,7 +108,7 @@ def command(
         stack.callback(_close, sockets)
         app = None if worker_app is None else stack.enter_context(load_app(worker_app))
         log_warnings()
-        place, db = _database(stack, target, app)
+        place, db = _database(stack, target, app, with_heat=serve_port is not None)
         endpoint = None if serve_port is None else stack.enter_context(_endpoint(db, serve_port))
         kept = app.store.files if app is not None and target is None else _files(place, files)
         tasks = {} if app is None else app.tasks
@@ -156,13 +156,17 @@ def _close(sockets: list[socket.socket]) -> None:
         sock.close()
 
 
-def _database(stack: ExitStack, target: str | None, app: App | None) -> tuple[str, Database]:
+def _database(stack: ExitStack, target: str | None, app: App | None, *, with_heat: bool) -> tuple[str, Database]:
+    """The database that is shown; where it is served too, the engine counts its keys and partitions."""
     if target is None and app is not None:
         return app.store.db.name, app.store.db
     place = target or databases.only_database_file(DEFAULT_FILE)
     if app is not None and not _is_same_database(place, app.store.db.name):
         click.echo(f"The worker runs the jobs of {app.store.db.name}; the dashboard shows {place}.", err=True)
-    return place, stack.enter_context(databases.open_database(place, "made"))
+    from penstock.engine.settings import Settings
+
+    settings = Settings(heat=True) if with_heat and databases.is_file_target(place) else None
+    return place, stack.enter_context(databases.open_database(place, "made", settings=settings))
 
 
 def _is_same_database(one: str, other: str) -> bool:
@@ -216,7 +220,7 @@ def _announce(address: str, host: str, place: str, endpoint: str | None, token: 
     sys.stdout.flush()
     if any(not is_loopback(urlsplit(url).hostname or "") for url in urls):
         click.echo(
-            "The token and all data travel over plain HTTP: whoever sees the network sees them. "
+            "The token and all data travel over plain HTTP: anybody on the network can read them. "
             "Put a proxy with TLS before it, or use an SSH tunnel.",
             err=True,
         )

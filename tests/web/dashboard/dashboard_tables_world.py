@@ -91,7 +91,7 @@ def csrf_of(page: str) -> str:
 def rows_of(page: str) -> list[list[str]]:
     """The texts of a list's cells."""
     body = page.partition('<table class="list items">')[2].partition("<tbody>")[2].partition("</tbody>")[0]
-    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", body, re.DOTALL)
+    rows = re.findall(r"<tr[^>]*>(?:<td class=\"tick\">.*?</td>)?(.*?)</tr>", body, re.DOTALL)
     return [
         [html.unescape(re.sub(r"<[^>]+>", "", cell)) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)]
         for row in rows

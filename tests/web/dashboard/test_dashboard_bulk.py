@@ -11,7 +11,7 @@ from dashboard_world import World
 
 from penstock.jobs.model.job import NewJob
 from penstock.jobs.model.state import State
-from penstock.web.dashboard.job_actions import MOST_JOBS, plan
+from penstock.web.dashboard.job_actions import MOST_JOBS, Change, plan
 
 
 @pytest.fixture
@@ -23,10 +23,12 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def test_the_plan_says_what_happens_to_each(world: World) -> None:
     jobs = [world.made(), world.running(), world.completed(), world.failed()]
-    assert [line.happens for line in plan("cancel", jobs)] == [True, True, False, False]
-    assert [line.happens for line in plan("retry", jobs)] == [False, False, False, True]
+    assert [line.happens for line in plan(Change("cancel"), jobs)] == [True, True, False, False]
+    assert [line.happens for line in plan(Change("retry"), jobs)] == [False, False, False, True]
     told = world.store.cancel(jobs[1].id)
-    assert [line.what for line in plan("cancel", [told])] == ["has been asked already, and stops at its next report"]
+    assert [line.what for line in plan(Change("cancel"), [told])] == [
+        "has been asked already, and stops at its next report"
+    ]
 
 
 def test_a_preview_changes_nothing_and_what_it_showed_is_then_done(world: World) -> None:

@@ -15,6 +15,7 @@ from penstock.jobs.model.job import Entry, Event, Job, NewJob
 from penstock.jobs.model.state import State
 from penstock.web.dashboard.charts import job_charts
 from penstock.web.dashboard.charts.lineage_chart import draw_lineage
+from penstock.web.dashboard.ended_jobs import SPANS, bars
 from penstock.web.dashboard.job_counts import FIRST_KEYS, JobCounter
 from penstock.web.dashboard.job_list import Filter
 from penstock.web.dashboard.site import coarse, size
@@ -66,10 +67,23 @@ def test_what_is_drawn_is_escaped() -> None:
 
 
 def test_each_minute_of_the_last_hour_has_its_bar() -> None:
-    drawn = job_charts.throughput([(3_599.0, False), (3_599.0, True), (10.0, False), (-5.0, False)], 3_600.0)
-    assert drawn.count("bar-completed") == 2
-    assert drawn.count("bar-failed") == 1
-    assert "2 completed, 1 failed" in drawn
+    ends = [(3_599.0, False, 1), (3_599.0, True, 1), (10.0, False, 1), (-5.0, False, 1), (9_999.0, False, 1)]
+    drawn = bars(ends, SPANS["1h"], 3_599.5)
+    assert len(drawn) == 60 and (drawn[0].start, drawn[-1].end) == (0.0, 3_600.0)
+    assert [(one.completed, one.failed) for one in drawn if one.completed or one.failed] == [(1, 0), (1, 1)]
+    chart = job_charts.throughput(drawn, "hour")
+    assert chart.picture.count("bar-completed") == 2 and chart.picture.count("bar-failed") == 1
+    assert "last hour: 2 completed, 1 failed" in chart.picture
+    assert "1970-01-01 00:59 to 01:00 UTC: 1 completed, 1 failed" in chart.picture
+    assert chart.top == 2 and len(chart.labels) == 4
+
+
+@given(st.lists(st.tuples(st.floats(0, 2e9), st.booleans(), st.integers(0, 10**7)), max_size=20), st.floats(0, 2e9))
+def test_a_chart_is_never_higher_than_its_axis(ends: list[tuple[float, bool, int]], now: float) -> None:
+    for span in SPANS.values():
+        drawn = bars(ends, span, now)
+        assert len(drawn) * span.bar_seconds == span.seconds and drawn[-1].start <= now < drawn[-1].end
+        assert job_charts.throughput(drawn, span.words).top >= max(one.completed + one.failed for one in drawn)
 
 
 words = st.text(st.characters(codec="utf-8", exclude_characters='":\\'), min_size=1, max_size=8).filter(

@@ -210,7 +210,7 @@ def test_tabs_are_the_derived_states_with_their_counts_and_columns(world: World)
         "Blocked": "1",
     }
     scheduled = world.page("/jobs?q=status%3Ascheduled")
-    assert later.id in scheduled and ready.id not in scheduled and ">Due</th>" in scheduled
+    assert later.id in scheduled and ready.id not in scheduled and ">Due</a></th>" in scheduled
     by = world.page("/jobs?q=status%3Ablocked")
     assert "the queue slow is paused" in by and blocked.id in by and ">Blocked by</th>" in by
     overview = world.page("/")

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from penstock.client.database import Database, connect
 from penstock.client.transports import endpoints
 from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.engine.settings import Settings
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -26,7 +29,11 @@ def absent_file(may_create: bool, *, dry_run: bool) -> Absent:
 
 @contextmanager
 def open_database(
-    target: str, absent: Absent = "refused", *, maker: str = "penstock tables apply"
+    target: str,
+    absent: Absent = "refused",
+    *,
+    maker: str = "penstock tables apply",
+    settings: Settings | None = None,
 ) -> Iterator[Database]:
     """The database. A command that only reads, or that needs an existing table, creates no file."""
     file = missing_file(target)
@@ -34,7 +41,7 @@ def open_database(
         file = None
     if file is not None and absent == "refused":
         raise PenstockError(f"{file}: there is no such database. Check the name; `{maker}` makes a new one.")
-    with connect(endpoints.MEMORY if file is not None else target) as db:
+    with connect(endpoints.MEMORY if file is not None else target, settings=settings) as db:
         yield db
 
 

@@ -19,8 +19,9 @@ from penstock.cli.jobs import change_each, entry_line
 from penstock.cli.kit.databases import open_database
 from penstock.cli.kit.exit_codes import NOT_FOUND, WORK_FAILED, CommandFailed
 from penstock.cli.kit.groups import group
+from penstock.cli.kit.logs import log_warnings
 from penstock.cli.kit.options import db_option, json_option, resumable
-from penstock.cli.kit.output import count_text, log_warnings, one_line, print_json, print_result
+from penstock.cli.kit.output import count_text, one_line, print_json, print_result
 from penstock.client.database import Database
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException

@@ -6,24 +6,114 @@ job that is in another state by then is left alone, and reported. What was done 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, get_args
 
+from penstock.clock import utc_text
 from penstock.errors import PenstockError
+from penstock.jobs.explain import span
 from penstock.jobs.model import transitions
-from penstock.jobs.model.job import Job, NewJob
+from penstock.jobs.model.job import BadJob, Job, NewJob, checked_name
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.model.transitions import ChangedJob
 from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard import audit
 
-Verb = Literal["cancel", "retry", "run"]
+Verb = Literal["cancel", "retry", "run", "reschedule", "event", "clone"]
 VERBS: Final = get_args(Verb)
-LABELS: Final = {"cancel": "Cancel", "retry": "Retry", "run": "Run now"}
+LABELS: Final = {
+    "cancel": "Cancel",
+    "retry": "Retry",
+    "run": "Run now",
+    "reschedule": "Reschedule",
+    "event": "Send an event to",
+    "clone": "Run again",
+}
 MOST_JOBS: Final = 500
 """In one request; for more, repeat it or use `penstock jobs cancel`."""
-_DONE: Final = {"cancel": "cancelled", "retry": "retried", "run": "made due now"}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A verb, and what it is told: a time, an event or arguments."""
+
+    verb: Verb
+    at: float = 0.0
+    """`reschedule`: the new time."""
+    event: str = ""
+    data: object = None
+    """`event`: its data."""
+    args: Mapping[str, Any] | None = None
+    """`clone`: the arguments that replace those of the same names."""
+
+    @property
+    def done(self) -> str:
+        """What the activity log says."""
+        match self.verb:
+            case "cancel":
+                return "cancelled"
+            case "retry":
+                return "retried"
+            case "run":
+                return "made due now"
+            case "reschedule":
+                return f"rescheduled to {utc_text(self.at)}"
+            case "event":
+                return f"sent the event {self.event}"
+            case "clone":
+                return "cloned"
+
+
+class BadChange(PenstockError):
+    """What was typed is no time, no event or no arguments."""
+
+
+_DISTANCE: Final = re.compile(r"(\d{1,6})\s?(s|m|h|d)")
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_LONGEST_TEXT: Final = 100_000
+
+
+def parse_change(verb: Verb, fields: Mapping[str, Sequence[str]], now: float) -> Change:
+    """What a form says. Raises BadChange."""
+    text = {name: (fields.get(name) or [""])[0].strip()[:_LONGEST_TEXT] for name in ("when", "event", "data", "args")}
+    match verb:
+        case "reschedule":
+            return Change(verb, at=_time(text["when"], now))
+        case "event":
+            try:
+                return Change(verb, event=checked_name(text["event"], "event"), data=_json(text["data"] or "null"))
+            except BadJob as error:
+                raise BadChange(str(error)) from None
+        case "clone":
+            args = _json(text["args"] or "{}")
+            if not isinstance(args, dict):
+                raise BadChange('Arguments are a JSON object, such as {"project": "bodwassho"}.')
+            return Change(verb, args=args)
+        case _:
+            return Change(verb)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadChange(f"This is no JSON: {error}.") from None
+
+
+def _time(text: str, now: float) -> float:
+    """`2h` from now, or a date and time in UTC."""
+    found = _DISTANCE.fullmatch(text)
+    if found is not None:
+        return now + int(found[1]) * _UNITS[found[2]]
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadChange(f"{text[:50]!r} is no time: write 30m, 2h or 3d, or 2026-11-19 09:00 (UTC).") from None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +136,13 @@ class StateChanged(PenstockError):
     """The job is no longer in the state that the page showed."""
 
 
-def plan(verb: Verb, jobs: Sequence[Job], now: float = 0.0) -> list[JobEffect]:
-    """Pure: what the verb would do to each job in its present state."""
-    return [JobEffect(job, *_effect(verb, job, now)) for job in jobs]
+def plan(change: Change, jobs: Sequence[Job], now: float = 0.0) -> list[JobEffect]:
+    """Pure: what the change would do to each job in its present state."""
+    return [JobEffect(job, *_effect(change, job, now)) for job in jobs]
 
 
-def _effect(verb: Verb, job: Job, now: float) -> tuple[bool, str]:
-    match verb, job.state:
+def _effect(change: Change, job: Job, now: float) -> tuple[bool, str]:
+    match change.verb, job.state:
         case "cancel", State.QUEUED:
             return True, "is cancelled at once: it will not run"
         case "cancel", State.PROCESSING if job.cancel_reason is not None:
@@ -65,36 +155,71 @@ def _effect(verb: Verb, job: Job, now: float) -> tuple[bool, str]:
             return False, f"is {job.state.value}: only failed jobs are retried"
         case "run", State.QUEUED if can_run_now(job, now):
             return True, "becomes due now; it runs as soon as a worker is free"
-        case "run", State.QUEUED:
+        case "reschedule", State.QUEUED if can_reschedule(job):
+            return True, f"becomes due in {span(max(0.0, change.at - now))}" if change.at else "becomes due then"
+        case "run" | "reschedule", State.QUEUED:
             return False, "is kept by something else than the time: nothing happens"
-        case "run", _:
-            return False, f"is {job.state.value}: only jobs that are due later are run now"
+        case "run" | "reschedule", _:
+            return False, f"is {job.state.value}: only jobs that are due later are {_MOVED[change.verb]}"
+        case "event", State.QUEUED if job.wait is not None and job.wait.event == change.event:
+            return True, "waits for this event, and continues with it"
+        case "event", State.QUEUED | State.PROCESSING:
+            return True, "gets it as soon as it waits for it"
+        case "clone", _ if job.secret:
+            return False, "has secret arguments: enqueue it by code"
+        case "clone", _:
+            return True, "stays as it is; a new job like it is made"
     return False, f"is {job.state.value} already: nothing happens"
+
+
+_MOVED: Final = {"run": "run now", "reschedule": "rescheduled"}
+
+
+def can_reschedule(job: Job) -> bool:
+    """Whether a time decides when it begins."""
+    is_kept = job.is_waiting or job.parked or job.wait is not None or job.pool or job.pulled_from
+    return job.state is State.QUEUED and not is_kept
 
 
 def can_run_now(job: Job, now: float) -> bool:
     """Whether the time is all that keeps it."""
-    is_free = not (job.is_waiting or job.parked or job.wait is not None or job.pool or job.pulled_from)
-    return job.state is State.QUEUED and job.run_at > now and is_free
+    return can_reschedule(job) and job.run_at > now
 
 
-def apply(store: JobStore, verb: Verb, job_id: str, seen: State, who: str = "local") -> Outcome:
+def apply(store: JobStore, change: Change, job_id: str, seen: State, who: str = "local") -> Outcome:
     """Does it if the job is still in the state that was seen, and writes down who did."""
     try:
-        match verb:
-            case "cancel":
-                after = _cancel(store, job_id, seen, who)
-            case "retry":
-                after = _retry(store, job_id, seen)
-            case "run":
-                after = _run(store, job_id, seen, who)
-    except PenstockError as error:
+        what = _apply(store, change, job_id, seen, who)
+    except (PenstockError, OSError) as error:
         return Outcome(job_id, False, str(error))
-    audit.record(store, who, _DONE[verb], job_id)
-    if verb == "run":
-        return Outcome(job_id, True, "due now")
-    what = "asked to stop" if after.state is State.PROCESSING else f"{after.state.value} now"
+    if change.verb != "clone":  # which writes its own line
+        audit.record(store, who, change.done, job_id)
     return Outcome(job_id, True, what)
+
+
+def _apply(store: JobStore, change: Change, job_id: str, seen: State, who: str) -> str:
+    match change.verb:
+        case "cancel":
+            after = _cancel(store, job_id, seen, who)
+            return "asked to stop" if after.state is State.PROCESSING else "cancelled now"
+        case "retry":
+            _retry(store, job_id, seen)
+            return "queued now"
+        case "run":
+            _reschedule(store, job_id, seen, store.clock.now(), who)
+            return "due now"
+        case "reschedule":
+            after = _reschedule(store, job_id, seen, change.at, who)
+            return f"due at {utc_text(after.run_at)}"
+        case "event":
+            store.workflows.send(job_id, change.event, change.data)
+            return f"has the event {change.event}"
+        case "clone":
+            job = store.get(job_id)
+            if job.secret:
+                raise BadChange("Some of its arguments are secret, and cannot be copied here.")
+            args = {**store.load(job, job.args), **(change.args or {})}
+            return f"{clone(store, job, args, who).id} was made"
 
 
 def reason_of(who: str) -> str:
@@ -120,11 +245,10 @@ def _retry(store: JobStore, job_id: str, seen: State) -> Job:
         raise StateChanged(_changed_text(job_id, seen, error.state)) from None
 
 
-def _run(store: JobStore, job_id: str, seen: State, who: str) -> Job:
+def _reschedule(store: JobStore, job_id: str, seen: State, at: float, who: str) -> Job:
     def change(current: Job) -> ChangedJob:
         _check(current, seen)
-        now = store.clock.now()
-        return transitions.reschedule(current, now, now, reason_of(who))
+        return transitions.reschedule(current, at, store.clock.now(), reason_of(who))
 
     return store.change(store.get(job_id), change)
 

@@ -20,9 +20,18 @@ from penstock.jobs.layouts.layout import Listing
 from penstock.jobs.model.derived_state import STORED, DerivedState
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
+from penstock.jobs.sources import AllJobs, JobQuery
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
-from penstock.web.dashboard.job_survey import FIRST_JOBS, Failure, JobSurvey, SurveyView
+from penstock.web.dashboard.job_survey import (
+    FIRST_JOBS,
+    Failure,
+    FailureGroup,
+    JobSurvey,
+    SurveyView,
+    group_failures,
+    newest_first,
+)
 from penstock.web.dashboard.source import Source
 
 FIRST_KEYS: Final = 40
@@ -142,9 +151,11 @@ _SAMPLE: Final = 200
 _SAMPLE_SECONDS: Final = 15.0
 _FRESH_SAMPLE_SECONDS: Final = 60.0
 _OLDEST_READ: Final = 5
-_LISTED_JOBS: Final = 6
+_OTHER_FAILURES: Final = 200
+_MOST_SCANNED: Final = 2_000
+"""Items of a table without an index by state."""
 _TENANTS_READ: Final = 10
-_FEW_JOBS: Final = 40
+_FEW_JOBS: Final = 20
 _POLL_SECONDS: Final = 0.5
 
 
@@ -174,22 +185,42 @@ class Overview:
     oldest_waiting: Job | None
     finished: FinishedJobs
     workers: tuple[WorkerInfo, ...]
+    failures: tuple[Failure, ...] = ()
+    """By when they failed, the newest first; of all tables."""
+    groups: tuple[FailureGroup, ...] = ()
+    others: tuple[Failure, ...] = ()
+    """Failed jobs of other tables: of other apps, and of systems."""
+    others_whole: bool = True
 
     @property
     def running(self) -> tuple[Job, ...]:
         return self.survey.running
 
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """The newest, by when they failed."""
-        return self.survey.failures[:_LISTED_JOBS]
-
     def count(self, state: DerivedState) -> Count:
         """How many jobs are in a derived state."""
         stored = STORED[state]
+        if state is DerivedState.FAILED and (self.others or not self.others_whole):
+            known = self.counts[stored]
+            return Count(known.number + len(self.others), known.exact and self.others_whole, known.at)
         if state.value == stored.value:
             return self.counts[stored]
         return Count(self.survey.states.get(state, 0), stored in self.survey.whole, self.at)
+
+
+class _Failures:
+    """The failures of all tables, and their groups: made again only when there are other ones."""
+
+    def __init__(self) -> None:
+        self._made_of: tuple[tuple[Failure, ...], tuple[Failure, ...]] = ((), ())
+        self._made: tuple[tuple[Failure, ...], tuple[FailureGroup, ...]] = ((), ())
+
+    def of(
+        self, ours: tuple[Failure, ...], others: tuple[Failure, ...]
+    ) -> tuple[tuple[Failure, ...], tuple[FailureGroup, ...]]:
+        if self._made_of[0] is not ours or self._made_of[1] is not others:
+            both = newest_first((*ours, *others)) if others else ours
+            self._made_of, self._made = (ours, others), (both, tuple(group_failures(both)))
+        return self._made
 
 
 class OverviewCache:
@@ -203,6 +234,8 @@ class OverviewCache:
         self._lock = threading.Lock()
         self._overview: Overview | None = None
         self._finished: FinishedJobs | None = None
+        self._failures = _Failures()
+        self._others: tuple[float, tuple[Failure, ...], bool] = (-_SAMPLE_SECONDS, (), True)
 
     def current(self) -> Overview:
         """At most two seconds old, or read now at a cost that does not depend on the number of jobs."""
@@ -241,15 +274,34 @@ class OverviewCache:
 
     def _read(self, store: JobStore, now: float) -> Overview:
         assert self._finished is not None
+        if abs(now - self._others[0]) > _SAMPLE_SECONDS:
+            self._others = now, *self._other_failures(store)
+        survey = self._survey.view()
         self._overview = Overview(
             now,
             self._counter.counts(now),
-            self._survey.view(),
+            survey,
             oldest_waiting(store, now),
             self._finished,
             tuple(WorkerRegistry(store.db, store.layout).workers(now, tidy=False)),
+            *self._failures.of(survey.failures, self._others[1]),
+            *self._others[1:],
         )
         return self._overview
+
+    def _other_failures(self, store: JobStore) -> tuple[tuple[Failure, ...], bool]:
+        """Those of the other sources, and whether that is all of them."""
+        others = [one for one in self._source.jobs().sources if one.table != store.layout.table]
+        if not others:
+            return (), True
+        page = AllJobs(others).find(JobQuery(State.FAILED, limit=_OTHER_FAILURES, most_scanned=_MOST_SCANNED))
+        ours = {one.table for one in self._source.changeable()}
+        made = (
+            Failure.of(job, "" if source.table in ours else source.system)
+            for job in page.jobs
+            for source in [page.sources[job.id]]
+        )
+        return tuple(made), page.token is None and not page.notes
 
 
 def finished_jobs(store: JobStore, now: float, sample: int) -> FinishedJobs:

@@ -120,8 +120,9 @@ class Filter:
         error = "" if job.error is None else f"{job.error.kind} {job.error.message}"
         owner = "" if job.lease is None else job.lease.owner
         arguments = "" if job.secret else job.args.text or ""  # a search must not tell what a screen does not show
+        keys = [key for key in (job.concurrency_key, job.rate_key) if key]
         text = "\n".join(
-            (job.id, job.task, job.schedule, job.queue, job.tenant, job.step, error, owner, arguments)
+            (job.id, job.task, job.schedule, job.queue, job.tenant, job.step, error, owner, arguments, *keys)
         ).lower()
         return all(word.lower() in text for word in self.words)
 
@@ -278,6 +279,41 @@ def _fits(one: Failure, criteria: Filter) -> bool:
         and (criteria.queue is None or one.queue == criteria.queue)
         and (criteria.error is None or one.kind == criteria.error)
     )
+
+
+# ── sorting ──────────────────────────────────────────────────────────────────────────────────────
+
+SORTS: Final = ("kind", "tenant", "queue", "attempt", "ran", "when")
+"""What a list may be sorted by; with a - before it, backwards."""
+
+
+def find_sorted(jobs: AllJobs, criteria: Filter, sort: str, offset: int, now: float) -> JobPage:
+    """A page of the newest `_MOST_SEARCHED` jobs that match, sorted; its token is the place of the next page."""
+    page = find_jobs(jobs, criteria, None, now, _MOST_SEARCHED)
+    name, columns = sort.removeprefix("-"), COLUMNS[criteria.state_name]
+
+    def place(row: Row) -> tuple[bool, float | str]:
+        match name:
+            case "ran":
+                value: float | str | None = row.seconds
+            case "when":
+                value = time_of(row, columns)
+            case "attempt":
+                value = row.job.attempt
+            case "tenant":
+                value = row.job.tenant
+            case "queue":
+                value = row.job.queue
+            case _:
+                value = row.job.task
+        return (value is not None, 0.0 if value is None else value)
+
+    rows = sorted(page.rows, key=place, reverse=sort.startswith("-"))
+    rows.sort(key=lambda row: not place(row)[0])  # those without a value are last in either direction
+    following = offset + PAGE_JOBS
+    notes = page.notes if page.token is None else (*page.notes, f"Only the newest {len(rows):,} that match are sorted.")
+    token = str(following) if following < len(rows) else None
+    return JobPage(tuple(rows[offset:following]), token, len(rows), notes)
 
 
 # ── columns ──────────────────────────────────────────────────────────────────────────────────────

@@ -28,10 +28,12 @@ FIRST_JOBS: Final = 60
 STEP_JOBS: Final = 250
 PAID_JOBS: Final = 1_000
 _PAID_SECONDS: Final = 60.0
-_NEWEST: Final = 30
+_NEWEST: Final = 20
 _MOST_FAILURES: Final = 50_000
 _SHOWN_LOST: Final = 20
 _SHOWN_RUNNING: Final = 6
+_MOST_RETRYING: Final = 2_000
+_MOST_LIMITS: Final = 500
 
 
 @dataclass(slots=True)
@@ -46,6 +48,29 @@ class QueueTally:
         self.states[state] += 1
         if state in (DerivedState.READY, DerivedState.BLOCKED):
             self.oldest_ready = min(self.oldest_ready or job.run_at, job.run_at)
+
+
+@dataclass(slots=True)
+class LimitTally:
+    """The jobs of a concurrency key or of a rate key that have not ended."""
+
+    kind: str
+    """`concurrency` or `rate`."""
+    key: str
+    limit: str
+    queues: set[str] = field(default_factory=set)
+    running: int = 0
+    blocked: int = 0
+
+    def add(self, state: DerivedState, job: Job) -> None:
+        self.queues.add(job.queue)
+        self.running += state is DerivedState.RUNNING
+        self.blocked += state is DerivedState.BLOCKED
+
+    def merge(self, other: LimitTally) -> None:
+        self.queues |= other.queues
+        self.running += other.running
+        self.blocked += other.blocked
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +95,8 @@ class Tally:
     lost: list[Job] = field(default_factory=list)
     running: list[Job] = field(default_factory=list)
     """The newest of those that run."""
+    retrying: list[Failure] = field(default_factory=list)
+    limits: dict[tuple[str, str], LimitTally] = field(default_factory=dict)
     seen: int = 0
     is_whole: bool = False
 
@@ -85,6 +112,17 @@ class Tally:
             self.lost.append(job)
         if found.state is DerivedState.RUNNING and len(self.running) < _SHOWN_RUNNING:
             self.running.append(job)
+        if found.state is DerivedState.RETRYING and len(self.retrying) < _MOST_RETRYING:
+            self.retrying.append(Failure.of(job))
+        self._add_limits(found.state, job)
+
+    def _add_limits(self, state: DerivedState, job: Job) -> None:
+        for kind, key, limit in (
+            ("concurrency", job.concurrency_key, f"{job.max_concurrent:,} at once" if job.max_concurrent else ""),
+            ("rate", job.rate_key, str(job.rate)),
+        ):
+            if key and (len(self.limits) < _MOST_LIMITS or (kind, key) in self.limits):
+                self.limits.setdefault((kind, key), LimitTally(kind, key, limit)).add(state, job)
 
 
 class _Round:
@@ -129,10 +167,31 @@ class Failure:
     kind: str
     message: str
     attempt: int
+    pattern: str
+    """What the messages of its group have in common."""
+    system: str = ""
+    """Whose job it is, where it is changed by that system's commands only."""
+
+    @classmethod
+    def of(cls, job: Job, system: str = "") -> Failure:
+        error = job.error
+        message = "" if error is None else error.message[:_LONGEST_MESSAGE]
+        return cls(
+            job.id,
+            job.ended_at or job.updated_at,
+            job.task,
+            job.tenant,
+            job.queue,
+            "" if error is None else error.kind,
+            message,
+            job.attempt,
+            pattern_of(message),
+            system,
+        )
 
     @property
     def group(self) -> tuple[str, str, str]:
-        return self.task, self.kind, pattern_of(self.message)
+        return self.task, self.kind, self.pattern
 
 
 _VARYING: Final = re.compile(r"0x[0-9a-fA-F]{1,16}|\d{1,40}")
@@ -146,13 +205,17 @@ def pattern_of(message: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Failures of one task with one error."""
+    """Failures of one task with one error, and the jobs that had it and will be tried again. Each are newest first."""
 
     task: str
     kind: str
     message: str
     failures: tuple[Failure, ...]
-    """Newest first."""
+    retrying: tuple[Failure, ...] = ()
+
+    @property
+    def system(self) -> str:
+        return self.last.system
 
     @property
     def key(self) -> str:
@@ -165,15 +228,15 @@ class FailureGroup:
 
     @property
     def last(self) -> Failure:
-        return self.failures[0]
+        return max((*self.failures[:1], *self.retrying[:1]), key=lambda one: one.failed_at)
 
     @property
     def first_at(self) -> float:
-        return self.failures[-1].failed_at
+        return min(one.failed_at for one in (*self.failures[-1:], *self.retrying[-1:]))
 
     @property
     def tenants(self) -> int:
-        return len({one.tenant for one in self.failures})
+        return len({one.tenant for one in (*self.failures, *self.retrying)})
 
 
 class FailedJobs:
@@ -184,6 +247,8 @@ class FailedJobs:
         self._seen: set[str] = set()
         self._token: str | None = None
         self._next_at = 0.0
+        self._newest: tuple[Failure, ...] | None = ()
+        """None where something has changed since they were sorted."""
         self.is_whole = False
 
     def step(self, store: JobStore, now: float, most: int) -> None:
@@ -196,37 +261,40 @@ class FailedJobs:
         self._token = page.token
         is_paid = store.db.capabilities.metered
         if page.token is None or len(self._seen) >= (PAID_JOBS if is_paid else _MOST_FAILURES):
-            self._known = {job_id: one for job_id, one in self._known.items() if job_id in self._seen}
+            if not self._seen.issuperset(self._known):
+                self._known = {job_id: one for job_id, one in self._known.items() if job_id in self._seen}
+                self._newest = None
             self.is_whole = page.token is None
             self._seen, self._token = set(), None
             self._next_at = now + _PAID_SECONDS if is_paid else 0.0
 
     def _add(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
-            error = job.error
             self._seen.add(job.id)
-            self._known[job.id] = Failure(
-                job.id,
-                job.ended_at or job.updated_at,
-                job.task,
-                job.tenant,
-                job.queue,
-                "" if error is None else error.kind,
-                "" if error is None else error.message[:_LONGEST_MESSAGE],
-                job.attempt,
-            )
+            failure = Failure.of(job)
+            if self._known.get(job.id) != failure:
+                self._known[job.id] = failure
+                self._newest = None
 
-    def newest(self) -> list[Failure]:
-        return sorted(self._known.values(), key=lambda one: (one.failed_at, one.job_id), reverse=True)
+    def newest(self) -> tuple[Failure, ...]:
+        """The same tuple while nothing has changed."""
+        if self._newest is None:
+            self._newest = newest_first(self._known.values())
+        return self._newest
 
 
-def group_failures(failures: Iterable[Failure]) -> list[FailureGroup]:
-    """The largest group first. `failures` are newest first."""
-    groups: dict[tuple[str, str, str], list[Failure]] = {}
-    for one in failures:
-        groups.setdefault(one.group, []).append(one)
-    made = [FailureGroup(task, kind, message, tuple(some)) for (task, kind, message), some in groups.items()]
-    return sorted(made, key=lambda group: (group.number, group.last.failed_at), reverse=True)
+def group_failures(failures: Iterable[Failure], retrying: Iterable[Failure] = ()) -> list[FailureGroup]:
+    """The largest group first. Both are newest first."""
+    groups: dict[tuple[str, str, str], tuple[list[Failure], list[Failure]]] = {}
+    for place, some in enumerate((failures, retrying)):
+        for one in some:
+            groups.setdefault(one.group, ([], []))[place].append(one)
+    made = [FailureGroup(*named, tuple(ended), tuple(later)) for named, (ended, later) in groups.items()]
+    return sorted(made, key=lambda group: (group.number, len(group.retrying), group.last.failed_at), reverse=True)
+
+
+def newest_first(failures: Iterable[Failure]) -> tuple[Failure, ...]:
+    return tuple(sorted(failures, key=lambda one: (one.failed_at, one.job_id), reverse=True))
 
 
 # ── all of it ────────────────────────────────────────────────────────────────────────────────────
@@ -245,6 +313,10 @@ class SurveyView:
     running: tuple[Job, ...]
     failures: tuple[Failure, ...]
     failures_whole: bool
+    retrying: tuple[Failure, ...] = ()
+    """Jobs whose last attempt failed, by when that was."""
+    limits: tuple[LimitTally, ...] = ()
+    """Concurrency keys and rates, those that block most first."""
 
 
 class JobSurvey:
@@ -289,6 +361,16 @@ class JobSurvey:
                 tuple(blocked),
                 tuple(self._running.last.lost),
                 tuple(self._running.last.running),
-                tuple(self._failed.newest()),
+                self._failed.newest(),
                 self._failed.is_whole,
+                newest_first(queued.retrying),
+                _limits(rounds),
             )
+
+
+def _limits(rounds: Iterable[Tally]) -> tuple[LimitTally, ...]:
+    limits: dict[tuple[str, str], LimitTally] = {}
+    for tally in rounds:
+        for named, one in tally.limits.items():
+            limits.setdefault(named, LimitTally(one.kind, one.key, one.limit)).merge(one)
+    return tuple(sorted(limits.values(), key=lambda one: (-one.blocked, -one.running, one.key)))

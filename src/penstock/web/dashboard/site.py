@@ -25,6 +25,7 @@ from penstock import __version__
 from penstock.client.wrappers.metering import Usage
 from penstock.clock import Clock, SystemClock, utc_text
 from penstock.jobs.explain import span
+from penstock.web.dashboard.ended_jobs import EndedJobs
 from penstock.web.dashboard.job_counts import OverviewCache
 from penstock.web.dashboard.security import HEADERS, AccessControl
 from penstock.web.dashboard.source import Source
@@ -65,6 +66,7 @@ class Site:
         self.access = access
         self.clock = clock or SystemClock()
         self.overview = OverviewCache(source)
+        self.ended = EndedJobs()
         self._environment = make_environment(lambda at: ago(at, self.clock.now()))
         self._live_environment = make_environment(ago)
         for environment in (self._environment, self._live_environment):
@@ -137,6 +139,7 @@ def make_environment(show_time: Callable[[float | None], Markup]) -> Environment
         pretty=pretty,
         utc=utc_text,
         segment=lambda text: quote(str(text), safe=""),
+        axis=axis_time,
         query=lambda pairs: urlencode(pairs),
         words=lambda text: str(text).replace("_", " "),
     )
@@ -158,6 +161,14 @@ def ago(at: float | None, now: float | None = None) -> Markup:
     text = utc_text(at)
     shown = text if now is None else coarse(now - at)
     return Markup('<time datetime="{0}" title="{0}" data-ago>{1}</time>').format(text, shown)
+
+
+def axis_time(at: float, seconds: float) -> Markup:
+    """A time below a chart of that length: the hour, or the day. The script writes it in the visitor's own zone."""
+    text = utc_text(at)
+    shown = text[5:10] if seconds > 2 * 86_400 else text[11:16]
+    how = "day" if seconds > 2 * 86_400 else "minute"
+    return Markup('<time datetime="{0}" title="{0}" data-axis="{1}">{2}</time>').format(text, how, shown)
 
 
 def coarse(seconds: float) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from penstock.client.database import Database
@@ -15,6 +15,7 @@ from penstock.client.wrappers.metering import Meter, Metering
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
+from penstock.jobs.model.job import Job
 from penstock.jobs.schedules import Schedules
 from penstock.jobs.sources import AllJobs, StoreSource
 from penstock.jobs.store.store import JobStore
@@ -85,6 +86,37 @@ class Source:
                 self._jobs = None
                 raise NoJobs(self.table, self.place)
         return jobs
+
+    def changeable(self) -> list[StoreSource]:
+        """The job stores whose jobs are changed here: those of apps. Systems' jobs have commands of their own."""
+        named = [StoreSource(self.store())] if self.table != DEFAULT_TABLE or self._has_store() else []
+        others = [one for one in self.jobs().sources if isinstance(one, StoreSource) and type(one) is StoreSource]
+        return [*named, *(one for one in others if one.system == "jobs" and one.table != self.table)]
+
+    def _has_store(self) -> bool:
+        try:
+            self.store()
+        except NoJobs:
+            return False
+        return True
+
+    def store_of(self, job_id: str) -> JobStore | None:
+        """The job store that has the job; None if none has, or none whose jobs are changed here."""
+        return next((one.store for one in self.changeable() if one.store.get_existing([job_id])), None)
+
+    def stores_of(self, job_ids: Sequence[str]) -> dict[str, JobStore]:
+        """The job store of each; the usual one for a job that there is not."""
+        changeable = self.changeable()
+        usual = changeable[0].store if changeable else self.store()
+        stores: dict[str, JobStore] = dict.fromkeys(job_ids, usual)
+        for source in reversed(changeable):
+            stores |= {job.id: source.store for job in source.store.get_existing(list(job_ids))}
+        return stores
+
+    def existing(self, job_ids: Sequence[str]) -> list[Job]:
+        """Those of the jobs that there are, and that are changed here, in the order of the ids."""
+        found = {job.id: job for one in reversed(self.changeable()) for job in one.store.get_existing(list(job_ids))}
+        return [found[job_id] for job_id in dict.fromkeys(job_ids) if job_id in found]
 
     def forget(self) -> None:
         """Looks for the table again next time: it was deleted."""

@@ -12,37 +12,63 @@ from penstock.clock import utc_text
 from penstock.jobs.explain import span
 from penstock.jobs.model.job import Entry, Event, Job
 from penstock.jobs.model.state import TERMINAL, State
+from penstock.web.dashboard.ended_jobs import Bar
 
 # ── finished jobs ────────────────────────────────────────────────────────────────────────────────
 
-_BARS: Final = 60
 _BAR: Final = 10
 _HEIGHT: Final = 96
 
 
-def throughput(ends: Sequence[tuple[float, bool]], now: float, seconds: float = 3600.0) -> Markup:
-    """Bars of a minute each: how many ended, and how many of them had failed. `ends` is (when, failed)."""
-    good, bad = [0] * _BARS, [0] * _BARS
-    for at, failed in ends:
-        place = _BARS - 1 - int((now - at) / seconds * _BARS)
-        if 0 <= place < _BARS:
-            (bad if failed else good)[place] += 1
-    top = max(1, *(one + other for one, other in zip(good, bad, strict=True)))
+@dataclass(frozen=True, slots=True)
+class BarChart:
+    """Bars with what their axes say; texts are beside the picture, because it is stretched."""
+
+    picture: Markup
+    top: int
+    """What the highest bar has."""
+    labels: tuple[float, ...]
+    """Times below the bars, evenly spaced."""
+
+
+def throughput(bars: Sequence[Bar], words: str) -> BarChart:
+    """How many ended in each stretch, and how many of them had failed; each says so under the pointer."""
+    top = _round_up(max((one.completed + one.failed for one in bars), default=0))
     parts = []
-    for place, (fine, failed_count) in enumerate(zip(good, bad, strict=True)):
-        low = _HEIGHT - _tall(fine, top)
-        if fine:
-            parts.append(_rect(place * _BAR, low, _BAR - 2, _HEIGHT - low, "bar-completed"))
-        if failed_count:
-            tall = _tall(failed_count, top)
-            parts.append(_rect(place * _BAR, max(0.0, low - tall), _BAR - 2, tall, "bar-failed"))
-    label = f"Jobs that ended in each minute of the last hour: {sum(good):,} completed, {sum(bad):,} failed"
-    base = f'<line class="axis" x1="0" x2="{_BARS * _BAR}" y1="{_HEIGHT - 0.5}" y2="{_HEIGHT - 0.5}"/>'
-    return _svg(_BARS * _BAR, _HEIGHT, base + "".join(parts), label, "chart bars", stretch=True)
+    for place, one in enumerate(bars):
+        low = _HEIGHT - _tall(one.completed, top)
+        drawn = ""
+        if one.completed:
+            drawn += _rect(place * _BAR, low, _BAR - 2, _HEIGHT - low, "bar-completed")
+        if one.failed:
+            tall = _tall(one.failed, top)
+            drawn += _rect(place * _BAR, max(0.0, low - tall), _BAR - 2, tall, "bar-failed")
+        if drawn:
+            when = f"{utc_text(one.start)[:16].replace('T', ' ')} to {utc_text(one.end)[11:16]} UTC"
+            title = f"<title>{when}: {one.completed:,} completed, {one.failed:,} failed</title>"
+            column = _rect(place * _BAR, 0, _BAR, _HEIGHT, "bar-hover")
+            parts.append(f"<g>{title}{column}{drawn}</g>")
+    width = max(1, len(bars)) * _BAR
+    good, bad = sum(one.completed for one in bars), sum(one.failed for one in bars)
+    label = f"Jobs that ended in the last {words}: {good:,} completed, {bad:,} failed"
+    lines = "".join(
+        f'<line class="{kind}" x1="0" x2="{width}" y1="{y}" y2="{y}"/>'
+        for kind, y in (("grid", 0.5), ("grid", _HEIGHT / 2), ("axis", _HEIGHT - 0.5))
+    )
+    labels = tuple(bars[place].start for place in range(0, len(bars), max(1, len(bars) // 4))) if bars else ()
+    return BarChart(_svg(width, _HEIGHT, lines + "".join(parts), label, "chart bars", stretch=True), top, labels)
+
+
+def _round_up(number: int) -> int:
+    """To an even number that an axis may have: 2, 4, 10, 20, 40, 100, …"""
+    top = 2
+    while top < number:
+        top = top * 5 // 2 if str(top)[0] == "4" else top * 2
+    return top
 
 
 def _tall(number: int, top: int) -> float:
-    return 0.0 if not number else max(2.0, number / top * (_HEIGHT - 4))
+    return 0.0 if not number else max(2.0, number / top * (_HEIGHT - 1))
 
 
 _TREND_BARS: Final = 24
@@ -121,10 +147,17 @@ def step_bars(job: Job, entries: Sequence[Entry], now: float) -> list[StepBar]:
     ends = [*(at for _, at in begun[1:]), end]
     bars = []
     for (name, at), until in zip(begun, ends, strict=True):
-        left, wide = (at - start) / (end - start) * 200, max(1.0, (until - at) / (end - start) * 200)
-        drawn = _svg(200, 8, _rect(left, 0, wide, 8, "meter-done"), f"{name}: {span(until - at)}", "step", stretch=True)
+        drawn = span_bar(at, until, start, end, f"{name}: {span(until - at)}")
         bars.append(StepBar(name, until - at, drawn))
     return bars
+
+
+def span_bar(start: float, end: float, low: float, high: float, label: str, kind: str = "meter-done") -> Markup:
+    """When something lasted within a longer time, as one bar."""
+    length = max(high - low, 0.001)
+    left = min(199.0, max(0.0, (start - low) / length * 200))
+    wide = min(200 - left, max(1.0, (end - start) / length * 200))
+    return _svg(200, 8, _rect(left, 0, wide, 8, kind), label, "step", stretch=True)
 
 
 _FEW: Final = 4

@@ -244,11 +244,12 @@ def typed_value(kind: str, text: str, name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ItemPage:
-    """A page of items. `looked_at` is how many were read to find them."""
+    """A page of items. `looked_at` is how many were read to find them, `units` what that cost."""
 
     items: list[Item]
     token: str | None
     looked_at: int
+    units: float
 
 
 Execute = Callable[[str, dict[str, Any]], Mapping[str, Any]]
@@ -262,11 +263,12 @@ def find(execute: Execute, table: Table, search: Search, token: str | None, limi
     start = None if token is None else read_token(token, question)[0]
     names = dict.fromkeys([*table.key.names, *key_of(table, search.index).names])
     items: list[Item] = []
-    looked_at = 0
+    looked_at, units = 0, 0.0
     for _ in range(_CALLS):
         size = _FILTERED_PAGE if search.filters else limit - len(items)
         more = {"Limit": size} if start is None else {"Limit": size, "ExclusiveStartKey": start}
-        answer = execute(operation, {**request, **more})
+        answer = execute(operation, {**request, **more, "ReturnConsumedCapacity": "TOTAL"})
+        units += float((answer.get("ConsumedCapacity") or {}).get("CapacityUnits", 0.0))
         looked_at += answer.get("ScannedCount", 0)
         items += answer["Items"]
         start = answer.get("LastEvaluatedKey")
@@ -275,4 +277,4 @@ def find(execute: Execute, table: Table, search: Search, token: str | None, limi
             start = {name: items[-1][name] for name in names}
         if start is None or len(items) == limit or looked_at >= _MOST_READ:
             break
-    return ItemPage(items, None if start is None else write_token(question, start, 0), looked_at)
+    return ItemPage(items, None if start is None else write_token(question, start, 0), looked_at, units)

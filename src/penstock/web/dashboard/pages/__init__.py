@@ -11,6 +11,7 @@ from typing import Final
 from starlette.routing import BaseRoute
 
 from penstock.web.dashboard.pages import (
+    chosen_items,
     items,
     job,
     jobs,
@@ -27,7 +28,20 @@ from penstock.web.dashboard.poller import Feed
 from penstock.web.dashboard.site import Site
 
 # In the order in which their routes are tried.
-MODULES: Final = (overview, jobs, job, schedules, pipelines, records, tables, items, partiql, workers, login)
+MODULES: Final = (
+    overview,
+    jobs,
+    job,
+    schedules,
+    pipelines,
+    records,
+    tables,
+    items,
+    chosen_items,
+    partiql,
+    workers,
+    login,
+)
 
 
 def routes(site: Site) -> list[BaseRoute]:

@@ -15,9 +15,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from penstock.client.items.values import decode_item
 from penstock.client.reads.pages import InvalidToken
 from penstock.errors import DynamoDBError
 from penstock.tables.definitions.definition import Table
+from penstock.web.dashboard import audit
 from penstock.web.dashboard.items import conditional_writes, item_text
 from penstock.web.dashboard.items import search as search_form
 from penstock.web.dashboard.items.conditional_writes import EditConflict
@@ -25,11 +27,13 @@ from penstock.web.dashboard.items.export import MOST_ITEMS, Export
 from penstock.web.dashboard.items.item_text import BadItem, cell, key_text
 from penstock.web.dashboard.items.search import BadSearch, Filter, ItemPage, Search, find
 from penstock.web.dashboard.pages.tables import TableView, read_table
-from penstock.web.dashboard.site import Site, disposition
+from penstock.web.dashboard.site import Site, disposition, pretty
+from penstock.web.dashboard.source import NoJobs
 from penstock.web.problems import Problem
 from penstock.wire.values import Item, item_size
 
 _COLUMNS: Final = 8
+_MOST_COLUMNS: Final = 60
 _EMPTY_ROWS: Final = 2
 
 
@@ -39,9 +43,9 @@ def routes(site: Site) -> list[Route]:
         search = Search.parse(request.query_params.multi_items())
         token = request.query_params.get("from") or None
         page, problem = _search(site, view.table, search, token)
-        return site.page(
-            request, "items.html", 200 if problem is None else 400, **_list_context(view, search, token, page, problem)
-        )
+        wanted = request.query_params.getlist("c")[:_MOST_COLUMNS]
+        context = _list_context(view, search, token, page, problem, wanted)
+        return site.page(request, "items.html", 200 if problem is None else 400, **context)
 
     def export(request: Request) -> Response:
         table = read_table(site.source.db, request.path_params["name"], ttl=False).table
@@ -69,23 +73,31 @@ def _search(site: Site, table: Table, search: Search, token: str | None) -> tupl
     try:
         return find(site.source.db.execute, table, search, token), None
     except (BadSearch, InvalidToken) as error:
-        return ItemPage([], None, 0), str(error)
+        return ItemPage([], None, 0, 0.0), str(error)
     except DynamoDBError as error:
         if error.retryable:
             raise
-        return ItemPage([], None, 0), error.message
+        return ItemPage([], None, 0, 0.0), error.message
 
 
 def _list_context(
-    view: TableView, search: Search, token: str | None, page: ItemPage, problem: str | None
+    view: TableView,
+    search: Search,
+    token: str | None,
+    page: ItemPage,
+    problem: str | None,
+    wanted: Sequence[str],
 ) -> dict[str, Any]:
     table = view.table
     known = search.index == "" or table.index(search.index) is not None
     key = search_form.key_of(table, search.index if known else "")
-    columns, more = _columns(list(dict.fromkeys([*table.key.names, *key.names])), page.items)
+    keys = list(dict.fromkeys([*table.key.names, *key.names]))
+    columns, more = _columns(keys, page.items, wanted)
+    names = sorted({name for item in page.items for name in item} | set(wanted) - set(keys))[:_MOST_COLUMNS]
+    chosen = [("c", name) for name in wanted]
     rows = [
         (
-            urlencode({"key": key_text({name: item[name] for name in table.key.names})}),
+            key_text({name: item[name] for name in table.key.names}),
             [cell(item[name]) if name in item else None for name in columns],
             sum(1 for name in item if name not in columns),
         )
@@ -109,8 +121,11 @@ def _list_context(
         "page": page,
         "problem": problem,
         "is_first": token is None,
-        "first": search.query(),
-        "next": None if page.token is None else search.query(**{"from": page.token}),
+        "first": urlencode([*search.pairs(), *chosen]),
+        "next": None if page.token is None else urlencode([*search.pairs(), *chosen, ("from", page.token)]),
+        "names": [name for name in names if name not in keys],
+        "operation": "Query" if search.is_query else "Scan",
+        "similar": view.table.vector_indexes,
         "exports": [(form, search.query(format=form)) for form in ("csv", "json")],
         "most_exported": MOST_ITEMS,
     }
@@ -120,8 +135,11 @@ def _pad(texts: Sequence[str], count: int) -> list[str]:
     return [*texts[:count], *([""] * (count - len(texts)))]
 
 
-def _columns(keys: list[str], items: Sequence[Item]) -> tuple[list[str], int]:
-    """The key, then the most frequent attributes; and how many attributes have no column."""
+def _columns(keys: list[str], items: Sequence[Item], wanted: Sequence[str]) -> tuple[list[str], int]:
+    """The key, then what was chosen, or the most frequent attributes; and how many attributes have no column."""
+    if wanted:
+        shown = list(dict.fromkeys([*keys, *wanted]))
+        return shown, len({name for item in items for name in item} - set(shown))
     counts = Counter(name for item in items for name in item if name not in keys)
     others = sorted(counts, key=lambda name: (-counts[name], name))
     room = max(2, _COLUMNS - len(keys))
@@ -165,11 +183,11 @@ def _item_routes(site: Site) -> list[Route]:
 
 def _requested_item(site: Site, request: Request) -> tuple[Table, Item, Item | None]:
     table = read_table(site.source.db, request.path_params["name"], ttl=False).table
-    key = _key(table, request.query_params.get("key", ""))
+    key = read_key_of(table, request.query_params.get("key", ""))
     return table, key, _get(site, table, key)
 
 
-def _key(table: Table, text: str) -> Item:
+def read_key_of(table: Table, text: str) -> Item:
     try:
         key = item_text.read_key(text)
         if set(key) != set(table.key.names):
@@ -209,6 +227,8 @@ def _item_context(
         "key_text": key_text(key),
         "size": item_size(item),
         "attributes": attributes,
+        "plain": pretty(decode_item(item)),
+        "similar": [one.name for one in table.vector_indexes if one.attribute in item],
         "whole": whole if len(whole) <= _SHOWN_CHARACTERS else whole[:_SHOWN_CHARACTERS],
         "is_cut": len(whole) > _SHOWN_CHARACTERS,
         "characters": len(whole),
@@ -259,7 +279,7 @@ def _change_routes(site: Site) -> list[Route]:
 def _form(site: Site, request: Request, fields: Fields) -> tuple[Table, Item, dict[str, str]]:
     """The table, the key and the hashes of what the form showed."""
     table = read_table(site.source.db, request.path_params["name"], ttl=False).table
-    key = _key(table, fields.get("key", [""])[0])
+    key = read_key_of(table, fields.get("key", [""])[0])
     try:
         return table, key, item_text.read_seen(fields.get("seen", [""])[0])
     except BadItem as error:
@@ -278,6 +298,7 @@ def _save(site: Site, request: Request, fields: Fields) -> Response:
             raise
         problem = error.message if isinstance(error, DynamoDBError) else f"{error}."
         return _form_again(site, request, table, key, text, seen, f"Nothing was saved. {problem}")
+    write_down(site, request, "changed", table, key)
     return _to_item(table, key)
 
 
@@ -308,7 +329,9 @@ def _create(site: Site, request: Request, fields: Fields) -> Response:
     try:
         item = item_text.read_item(text)
         conditional_writes.create(site.source.db, table, item)
-        return _to_item(table, {name: item[name] for name in table.key.names})
+        key = {name: item[name] for name in table.key.names}
+        write_down(site, request, "created", table, key)
+        return _to_item(table, key)
     except EditConflict:
         problem = "There is an item with this key already. Nothing was saved."
     except (BadItem, DynamoDBError) as error:
@@ -333,7 +356,17 @@ def _delete(site: Site, request: Request, fields: Fields) -> Response:
         conditional_writes.delete(site.source.db, table, key, seen)
     except EditConflict as conflict:
         return _conflict(site, request, table, key, conflict, None)
+    write_down(site, request, "deleted", table, key)
     return RedirectResponse(f"/tables/{quote(table.name, safe='')}/items", 303)
+
+
+def write_down(site: Site, request: Request, what: str, table: Table, key: Item) -> None:
+    """In the activity log, which is in the table of jobs: without one there is no log."""
+    try:
+        store = site.source.store()
+    except NoJobs:
+        return
+    audit.record(store, site.access.visitor(request), what, f"item {table.name} {key_text(key)}")
 
 
 def _to_item(table: Table, key: Item) -> Response:

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from penstock.errors import PenstockError
-from penstock.jobs.explain import explain, gather
+from penstock.jobs.explain import explain, gather, span
 from penstock.jobs.model.derived_state import DerivedState
 from penstock.jobs.model.job import BadJob, Checkpoint, Entry, History, Job, JobNotFound, Payload
 from penstock.jobs.sources import JobSource
 from penstock.jobs.store.conditions import Situations
 from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.charts import job_charts
-from penstock.web.dashboard.job_actions import can_run_now, clone
+from penstock.web.dashboard.charts.job_graph import draw_graph
+from penstock.web.dashboard.job_actions import can_reschedule, can_run_now, clone
 from penstock.web.dashboard.job_log import LEVELS, PAGE_LINES, LogPage, log_text, read_history, read_page, search_log
+from penstock.web.dashboard.job_relations import (
+    WorkflowStep,
+    read_graph,
+    read_operations,
+    related,
+    workflow_steps,
+)
 from penstock.web.dashboard.poller import Feed, Message, fragment
 from penstock.web.dashboard.site import Site, disposition, download, pretty
 from penstock.web.dashboard.traceback_frames import parse_traceback
@@ -53,20 +61,20 @@ def routes(site: Site) -> list[Route]:
             "is_newest": is_newest,
             "comparison": _comparison(store, history, request.query_params),
         }
-        is_ours = source.table == site.source.table
-        if not is_ours:  # another store's jobs are changed by their system's commands
-            context |= {"can_cancel": False, "can_retry": False, "can_run": False, "can_clone": False}
+        is_ours = source.table in {one.table for one in site.source.changeable()}
+        if not is_ours:  # a system's jobs are changed by its commands
+            context |= {name: False for name in context if name.startswith("can_")}
         live = "job?" + urlencode({"key": job.id}) if is_newest and is_ours else None
         return site.page(request, "job.html", live=live, **context)
 
     def log(request: Request) -> Response:
-        store = site.source.store()
+        store = _store_of(site, request.path_params["job_id"])
         job = store.get(request.path_params["job_id"])
         headers = {"Content-Disposition": disposition(f"{job.id}.txt")}
         return StreamingResponse(log_text(store, job), 200, headers, "text/plain; charset=utf-8")
 
     def file(request: Request) -> Response:
-        store = site.source.store()
+        store = _store_of(site, request.path_params["job_id"])
         history = store.history(request.path_params["job_id"])
         name = request.path_params["name"]
         job_file = next((one for one in history.files if one.name == name), None)
@@ -88,14 +96,14 @@ def _clone_route(site: Site) -> Callable[[Request], Awaitable[Response]]:
     """The job's arguments as a form; what it sends is a new job."""
 
     async def show(request: Request) -> Response:
-        store = await run_in_threadpool(site.source.store)
+        fields = await site.access.read_form(request) if request.method == "POST" else {}
+        store = await run_in_threadpool(_store_of, site, request.path_params["job_id"])
         job = await run_in_threadpool(store.get, request.path_params["job_id"])
         if job.secret:
             raise Problem(403, "Some arguments of this job are secret, and are not shown here.", "Enqueue it by code.")
         before = await run_in_threadpool(_value, store, job, job.args)
         context: dict[str, Any] = {"job": job, "text": before, "problem": "", "changes": ()}
         if request.method == "POST":
-            fields = await site.access.read_form(request)
             context["text"] = fields.get("args", [""])[0]
             args, context["problem"] = _parse_args(context["text"])
             if args is not None and fields.get("do") == ["run"]:
@@ -123,6 +131,14 @@ def _parse_args(text: str) -> tuple[dict[str, object] | None, str]:
     if not isinstance(args, dict):
         return None, 'Arguments are a JSON object, such as {"project": "bodwassho"}.'
     return args, ""
+
+
+def _store_of(site: Site, job_id: str) -> JobStore:
+    """The job store that has the job. Raises JobNotFound."""
+    store = site.source.store_of(job_id)
+    if store is None:
+        raise JobNotFound(job_id)
+    return store
 
 
 def _find(site: Site, job_id: str) -> tuple[JobSource, History]:
@@ -197,10 +213,14 @@ class _JobFeed:
         self._seen: dict[str, _FollowedJob] = {}
 
     def poll(self, keys: Sequence[str]) -> Mapping[str, Sequence[Message]]:
-        store = self._site.source.store()
         self._seen = {key: self._seen.get(key) or _FollowedJob() for key in keys}
-        now = store.clock.now()
-        jobs = store.get_existing(keys)
+        stores = {
+            job.id: (source.store, job)
+            for source in reversed(self._site.source.changeable())
+            for job in source.store.get_existing(keys)
+        }
+        now = self._site.clock.now()
+        jobs = [job for _, job in stores.values()]
         changed = [job for job in jobs if job.version != self._seen[job.id].version]
         stale = [job for job in jobs if not job.is_terminal and now - self._seen[job.id].drawn_at > _EXPLAIN_SECONDS]
         changed.sort(key=lambda job: self._seen[job.id].drawn_at)
@@ -208,7 +228,7 @@ class _JobFeed:
         messages = {}
         for job in [*changed[:_RENDERED_A_POLL], *stale[:_EXPLAINED_A_POLL]]:
             try:
-                messages[job.id] = self._messages(store, job, now)
+                messages[job.id] = self._messages(stores[job.id][0], job, now)
             except JobNotFound:
                 continue  # it has expired just now
         return messages
@@ -240,7 +260,7 @@ class _JobFeed:
         return last
 
     def lines_after(self, key: str, after: int) -> Sequence[Message]:
-        return [self._line(entry) for entry in self._site.source.store().entries(key, after=after)]
+        return [self._line(entry) for entry in _store_of(self._site, key).entries(key, after=after)]
 
     def _line(self, entry: Entry) -> Message:
         return Message("line", self._site.live_fragment("log_line.html", entry=entry), number=entry.number)
@@ -250,13 +270,14 @@ class _JobFeed:
 
 
 _SHOWN_CHECKPOINTS: Final = 10
-_SHOWN_RELATED: Final = 20
 
 
 def _context(site: Site, store: JobStore, history: History) -> dict[str, Any]:
     job, now = history.job, store.clock.now()
     life = job_charts.stretches(job, history.events, now)
-    situation = Situations(store).of(job)
+    situations = Situations(store)
+    situation = situations.of(job)
+    graph = read_graph(store, job, situations.of)
     is_lost = situation.state is DerivedState.LOST
     pace = job_charts.Pace() if is_lost else job_charts.pace(job, history.entries)
     if pace.ends_at is not None and pace.ends_at < now:  # it has slowed down: nobody knows when it ends
@@ -269,7 +290,10 @@ def _context(site: Site, store: JobStore, history: History) -> dict[str, Any]:
         "args": _value(store, job, job.args),
         "blocks": parse_traceback(job.error.trace) if job.error is not None and job.error.trace else [],
         "errors": {one.attempt: one.detail for one in history.events if one.type in _FAILS and one.detail},
-        "related": _related(store, job),
+        "related": related(graph),
+        "graph": draw_graph(graph),
+        "left_out": graph.left_out,
+        "workflow": _workflow(store, history, now),
         "checkpoints": [(point, _value(store, job, point.data)) for point in history.checkpoints[-_SHOWN_CHECKPOINTS:]],
         "pace": pace,
         "curve": job_charts.progress_curve(job, history.entries, now),
@@ -281,6 +305,8 @@ def _context(site: Site, store: JobStore, history: History) -> dict[str, Any]:
         "can_cancel": not job.is_terminal and job.cancel_reason is None,
         "can_retry": job.state.value == "failed",
         "can_run": can_run_now(job, now),
+        "can_reschedule": can_reschedule(job),
+        "can_send": not job.is_terminal,
         "can_clone": not job.secret,
     }
 
@@ -288,23 +314,31 @@ def _context(site: Site, store: JobStore, history: History) -> dict[str, Any]:
 _FAILS: Final = frozenset({"retrying", "failed", "parked"})
 
 
-def _related(store: JobStore, job: Job) -> list[tuple[str, Job]]:
-    """What it depends on, what waits for it, its parent and its children: a few of each."""
-    ids: dict[str, str] = {}
-    for one in itertools.islice(store.depends_on(job), _SHOWN_RELATED):
-        ids.setdefault(one, "depends on")
-    if job.parent_id is not None:
-        ids.setdefault(job.parent_id, "is a child of")
-    if job.child_count:
-        for child in itertools.islice(store.workflows.made(job.id), _SHOWN_RELATED):
-            ids.setdefault(child.id, "has the child")
-    if job.has_children or job.children_told:
-        call = store.layout.children(job.id)
-        items = store.db.execute(call.operation, {**call.request, "Limit": _SHOWN_RELATED})["Items"]
-        for item in items:
-            ids.setdefault(store.layout.child_of(item), "is waited for by")
-    found = {one.id: one for one in store.get_existing(list(ids))} if ids else {}
-    return [(how, found[job_id]) for job_id, how in ids.items() if job_id in found]
+@dataclass(frozen=True, slots=True)
+class StepLine:
+    """A step of a workflow as the page shows it."""
+
+    step: WorkflowStep
+    seconds: float
+    bar: Markup
+    value: str | None
+
+
+def _workflow(store: JobStore, history: History, now: float) -> list[StepLine]:
+    """Steps and waits as a waterfall, with what they were called with and what they gave."""
+    steps = workflow_steps(history, read_operations(store, history))
+    if not any(one.kind != "step" for one in steps) and len(steps) < 2:
+        return []
+    low = min(one.start for one in steps)
+    high = max(now if one.end is None else one.end for one in steps)
+    lines = []
+    for one in steps:
+        end = now if one.end is None else one.end
+        kind = "bar-waiting" if one.kind != "step" else "meter-done"
+        bar = job_charts.span_bar(one.start, end, low, high, f"{one.name}: {span(end - one.start)}", kind)
+        value = None if one.value is None else _value(store, history.job, one.value)
+        lines.append(StepLine(one, end - one.start, bar, value))
+    return lines
 
 
 def _value(store: JobStore, job: Job, payload: Payload) -> str:

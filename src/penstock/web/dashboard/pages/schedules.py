@@ -23,10 +23,11 @@ from starlette.routing import Route
 
 from penstock.errors import PenstockError
 from penstock.jobs.cron import BadCron
-from penstock.jobs.model.job import BadJob
+from penstock.jobs.model.job import BadJob, Job
 from penstock.jobs.model.json_text import NotJson
 from penstock.jobs.schedules import BadSchedule, SavedSchedule, ScheduleChanged, ScheduleNotFound
 from penstock.jobs.worker.registry import WorkerRegistry
+from penstock.web.dashboard import audit
 from penstock.web.dashboard.job_list import Filter
 from penstock.web.dashboard.poller import Feed, PageFeed
 from penstock.web.dashboard.site import Site
@@ -63,7 +64,9 @@ def feeds(site: Site) -> dict[str, Feed]:
 
 def _context(site: Site, token: str | None) -> dict[str, Any]:
     page = site.source.schedules.list(limit=_SHOWN, token=token)
+    last = [one.last_job for one in page.schedules if one.last_job]
     return {
+        "last_jobs": {job.id: job for job in site.source.store().get_existing(last)} if last else {},
         "schedules": page.schedules,
         "known": _live_tasks(site),
         "next": None if page.token is None else urlencode({"from": page.token}),
@@ -122,13 +125,14 @@ def _apply_route(site: Site) -> Handler:
     async def act(request: Request) -> Response:
         fields = await site.access.read_form(request)
         verb, name = _chosen(fields)
-        outcome = await run_in_threadpool(_apply, site, verb, name, fields.get("seen", [""])[0])
+        who = site.access.visitor(request)
+        outcome = await run_in_threadpool(_apply, site, verb, name, fields.get("seen", [""])[0], who)
         return site.page(request, "schedule_outcome.html", verb=verb, name=name, **outcome)
 
     return act
 
 
-def _apply(site: Site, verb: Verb, name: str, seen: str) -> dict[str, Any]:
+def _apply(site: Site, verb: Verb, name: str, seen: str, who: str) -> dict[str, Any]:
     """What became of it; `job` is the one that was enqueued."""
     schedules, saved = site.source.schedules, _get(site, name)
     if saved.revision != seen:
@@ -138,6 +142,7 @@ def _apply(site: Site, verb: Verb, name: str, seen: str) -> dict[str, Any]:
             case "run":
                 job = schedules.run(name)
                 what = "One job is enqueued." if job.is_new else "Its last job has not ended: no other was enqueued."
+                audit.record(site.source.store(), who, "run now", f"schedule {name}")
                 return {"what": what, "job": job}
             case "pause":
                 schedules.pause(name)
@@ -147,7 +152,11 @@ def _apply(site: Site, verb: Verb, name: str, seen: str) -> dict[str, Any]:
                 schedules.delete(name)
     except PenstockError as error:
         return {"what": str(error), "job": None}
+    audit.record(site.source.store(), who, _DONE[verb], f"schedule {name}")
     return {"what": f"{name} {effect(verb, saved)[1]}.", "job": None}
+
+
+_DONE: Final = {"pause": "paused", "resume": "resumed", "delete": "deleted"}
 
 
 def _get(site: Site, name: str) -> SavedSchedule:
@@ -290,6 +299,8 @@ def _submit(site: Site, request: Request, sent: dict[str, list[str]]) -> Respons
         problem = f"Nothing was saved. {str(error)[:_LONGEST_PROBLEM]}"
         return _form_page(site, request, form, 400, problem=problem)
     if step == "save":
+        what = "created" if before is None else "changed"
+        audit.record(site.source.store(), site.access.visitor(request), what, f"schedule {planned.name}")
         return RedirectResponse(f"{_address(planned.name)}&saved=1", 303)
     return _preview_page(site, request, form, before, planned)
 
@@ -366,11 +377,22 @@ def _form_page(
         is_conflict=is_conflict,
         is_saved=is_saved,
         times=[] if saved is None else _next_times(site, saved),
+        runs=[] if saved is None else _last_runs(site, saved),
         jobs=urlencode({"q": str(Filter(words=(form.name,)))}),
         known=known,
         tasks=sorted(known | site.source.tasks.keys())[:_SUGGESTED],
         zones=_zones(),
     )
+
+
+def _last_runs(site: Site, saved: SavedSchedule) -> list[Job]:
+    """Its last jobs, among the newest of its task."""
+    newest = site.source.store().find(task=saved.task, limit=_LOOKED_AT).jobs
+    return [job for job in newest if job.schedule == saved.name][:_RUNS]
+
+
+_LOOKED_AT: Final = 200
+_RUNS: Final = 10
 
 
 def _next_times(site: Site, saved: SavedSchedule) -> list[tuple[str, float]]:

@@ -336,19 +336,8 @@ def routes(site: Site) -> list[Route]:
 
     def heat(request: Request) -> Response:
         view = read_table(site.source.db, request.path_params["name"], ttl=False)
-        counted = heat_map.read_counters(site.source.db)
-        resources = [] if counted is None else heat_map.resources_of(counted, view.facts.name)
-        return site.page(
-            request,
-            "table_heat.html",
-            here="heat",
-            view=view,
-            counted=counted,
-            resources=resources,
-            drawing=heat_map.draw_heat_map(resources),
-            shades=range(heat_map.SHADES),
-            throttled=sum(one.throttled for one in resources),
-        )
+        live = f"heat?key={view.facts.name}"
+        return site.page(request, "table_heat.html", live=live, here="heat", view=view, **_heat(site, view.facts.name))
 
     def drift(request: Request) -> Response:
         view = read_table(site.source.db, request.path_params["name"], ttl=False)
@@ -366,6 +355,18 @@ def routes(site: Site) -> list[Route]:
         Route("/tables/{name}/heat", heat),
         Route("/tables/{name}/drift", drift),
     ]
+
+
+def _heat(site: Site, name: str) -> dict[str, Any]:
+    counted = heat_map.read_counters(site.source.db)
+    resources = [] if counted is None else heat_map.resources_of(counted, name)
+    return {
+        "counted": counted,
+        "resources": resources,
+        "drawing": heat_map.draw_heat_map(resources),
+        "shades": range(heat_map.SHADES),
+        "throttled": sum(one.throttled for one in resources),
+    }
 
 
 # ── the list ─────────────────────────────────────────────────────────────────────────────────────
@@ -430,4 +431,7 @@ def feeds(site: Site) -> dict[str, Feed]:
             view = None  # the table was deleted, or the key is no name of a table
         return site.live_fragment("table_live.html", view=view)
 
-    return {"table": KeyedFeed("table", draw)}
+    def draw_heat(name: str) -> str:
+        return site.live_fragment("table_heat_live.html", **_heat(site, name))
+
+    return {"table": KeyedFeed("table", draw), "heat": KeyedFeed("heat", draw_heat)}

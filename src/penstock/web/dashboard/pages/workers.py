@@ -28,6 +28,7 @@ from penstock.web.problems import Problem
 
 _RUNNING_SHOWN: Final = 100
 _MOST_QUEUES: Final = 100
+_MOST_LIMITS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class QueueLine:
     waited: tuple[float, float] | None
     """The median and the 95th percentile of the seconds from when these were due to their start."""
     ran: tuple[float, float] | None
+    per_minute: float | None
+    """How many end a minute, of that sample."""
 
     def number(self, state: str) -> int:
         return self.tally.states[DerivedState(state)]
@@ -109,6 +112,7 @@ def _queues(site: Site, overview: Overview) -> dict[str, Any]:
     lines = [_line(overview, store.queue(name)) for name in list(names)[:_MOST_QUEUES]]
     return {
         "queues": lines,
+        "limits": overview.survey.limits[:_MOST_LIMITS],
         "sample": overview.finished,
         "is_whole": State.QUEUED in overview.survey.whole,
         "left_out": max(0, len(names) - _MOST_QUEUES),
@@ -127,6 +131,7 @@ def _line(overview: Overview, settings: Queue) -> QueueLine:
         len(ended),
         percentiles(waited),
         percentiles(ran),
+        len(ended) / max((overview.finished.at - overview.finished.since) / 60, 1 / 60) if ended else None,
     )
 
 

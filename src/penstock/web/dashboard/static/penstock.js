@@ -8,6 +8,9 @@
   const theme = localStorage.getItem("penstock-theme");
   if (theme) document.documentElement.dataset.theme = theme;
 
+  const density = localStorage.getItem("penstock-density");
+  if (density) document.documentElement.dataset.density = density;
+
   // ── times ──────────────────────────────────────────────────────────────────
   const UNITS = [[86400, "d"], [3600, "h"], [60, "m"]];
   const distance = (seconds) => {
@@ -23,7 +26,16 @@
       time.removeAttribute("data-clock");
     }
   };
+  const axis = (place) => {  // local hours and days below charts; the title has UTC
+    for (const time of place.querySelectorAll("time[data-axis]")) {
+      const at = new Date(time.dateTime), two = (number) => String(number).padStart(2, "0");
+      const day = `${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+      const text = time.dataset.axis === "day" ? day : `${two(at.getHours())}:${two(at.getMinutes())}`;
+      if (time.textContent !== text) time.textContent = text;
+    }
+  };
   const tick = () => {
+    axis(document);
     for (const time of document.querySelectorAll("time[data-ago]")) {
       const text = distance((Date.now() - Date.parse(time.dateTime)) / 1000);
       if (time.textContent !== text) time.textContent = text;
@@ -41,7 +53,7 @@
   const isSame = (one, other) => one.nodeType === other.nodeType && one.nodeName === other.nodeName;
   const morph = (old, wanted) => {
     if (old.nodeType !== 1) { if (old.data !== wanted.data) old.data = wanted.data; return; }
-    if (old.matches("time[data-ago]") && old.dateTime === wanted.dateTime) return;
+    if (old.matches("time[data-ago], time[data-axis]") && old.dateTime === wanted.dateTime) return;
     for (const { name } of [...old.attributes]) {
       if (!wanted.hasAttribute(name) && !(name === "open" && old.matches("details"))) old.removeAttribute(name);
     }
@@ -219,11 +231,15 @@
     links[Math.min(links.length - 1, Math.max(0, place + step))].focus();
   };
   const open = (id) => { if (!byId(id).open) byId(id).showModal(); };
-  for (const button of document.querySelectorAll("[data-theme-toggle], [data-open]")) button.hidden = false;
+  for (const button of document.querySelectorAll("[data-theme-toggle], [data-density-toggle], [data-open]")) button.hidden = false;
   addEventListener("click", (event) => {
-    const button = event.target.closest("[data-theme-toggle], [data-open]");
+    const button = event.target.closest("[data-theme-toggle], [data-density-toggle], [data-open]");
     if (button?.dataset.open) open(button.dataset.open);
-    else if (button) {
+    else if (button && "densityToggle" in button.dataset) {
+      const root = document.documentElement;
+      root.dataset.density = root.dataset.density === "dense" ? "usual" : "dense";
+      localStorage.setItem("penstock-density", root.dataset.density);
+    } else if (button) {
       const root = document.documentElement;
       const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
       root.dataset.theme = isDark ? "light" : "dark";
@@ -236,6 +252,14 @@
     if (!page) return;
     event.preventDefault();
     location.assign(page.dataset.path);
+  });
+  // A menu closes when something else is pressed, and by Escape.
+  addEventListener("click", (event) => {
+    for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+  });
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    for (const menu of document.querySelectorAll("details.menu[open]")) { menu.open = false; menu.firstElementChild.focus(); }
   });
   addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); open("palette"); byId("go").select(); }
