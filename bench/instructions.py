@@ -59,6 +59,23 @@ def put(folder: Path, count: int) -> None:
             db.execute("PutItem", {"TableName": TABLE.name, "Item": {**key, **rest}})
 
 
+def query(folder: Path, count: int) -> None:
+    """A Query in process, of ten items of ten attributes by a range of sort keys."""
+    with penstock.connect(folder / "x.db") as db:
+        make(db, TABLE, TABLE.name)
+        rest = {f"attribute{number}": {"S": "x" * 40} for number in range(8)}
+        for number in range(40):
+            key = {"AccountId": {"S": "a"}, "RunTime": {"S": f"{number:08}"}}
+            db.execute("PutItem", {"TableName": TABLE.name, "Item": {**key, **rest}})
+        request = {
+            "TableName": TABLE.name,
+            "KeyConditionExpression": "AccountId = :a AND RunTime >= :r",
+            "ExpressionAttributeValues": {":a": {"S": "a"}, ":r": {"S": "00000030"}},
+        }
+        for _ in range(count):
+            db.execute("Query", request)
+
+
 def enqueue(folder: Path, count: int) -> None:
     """`task.enqueue` of a job without arguments."""
     app, task = _app(folder)
@@ -156,7 +173,7 @@ class _Transport(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 
 
-_COUNTED = (get, put, http_get, http_put, enqueue, job, record)
+_COUNTED = (get, put, query, http_get, http_put, enqueue, job, record)
 PARTS: dict[str, Callable[[Path, int], None]] = {one.__name__.replace("_", "-"): one for one in _COUNTED}
 
 

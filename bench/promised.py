@@ -19,6 +19,7 @@ from bench.report import times
 
 FLAT = 1.25
 """What “the same” and “flat” allow: a quarter more."""
+COLD_STARTS = {"import penstock": 1.5, "penstock --help": 4.0, "penstock jobs list": 12.0, "server ready": 12.0}
 LONG_OPERATIONS = (
     "CreateBackup",
     "RestoreTableFromBackup",
@@ -73,6 +74,13 @@ ENGINE = (
     Promise(
         "Engine", "Server's memory with a 2 GB file", "footprint", value("large/highest", 1e-6), "<", 120, whole("MB")
     ),
+    *(
+        Promise(
+            "Engine", f"Cold start of {name}, in terms of `python3 -c pass`", "coldstart", value(f"{name}/ratio"),
+            "≤", asked, times,
+        )
+        for name, asked in COLD_STARTS.items()
+    ),
     Promise(
         "Engine", "Ready after exec, new file and 2 GB file", "footprint",
         most(value("start/penstock", 1e3), value("large/start", 1e3)), "≤", 400, whole("ms"),
@@ -87,6 +95,18 @@ ENGINE = (
     Promise(
         "Engine", "No GetItem waits longer for a long operation on another table", "stalls",
         most(*(value(f"GetItem/{name}/longest") for name in LONG_OPERATIONS)), "≤", 100, whole("ms"),
+    ),
+    Promise(
+        "Engine", "Nearest 10 of 10,000 × 384 vectors over HTTP", "vectors", value("penstock/10000/search"),
+        "≤", 10, one_digit("ms"),
+    ),
+    Promise(
+        "Engine", "Nearest 10 of 100,000 × 384 vectors over HTTP", "vectors", value("penstock/100000/search"),
+        "≤", 60, one_digit("ms"),
+    ),
+    Promise(
+        "Engine", "Vectors of 384 loaded a second, beside the 277 of Dynoxide", "vectors",
+        value("penstock/10000/load"), "≥", 2770, whole(""),
     ),
     Promise(
         "Engine", "Tests passed of the public conformance suite's 601", "conformance",

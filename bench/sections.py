@@ -44,6 +44,7 @@ ALL = {
         Bench("growth", "calls at 10³ to 10⁶ items (10⁷ with --large)"),
         Bench("claims", "claiming and reading jobs beside 10² to 10⁵ finished ones (10⁶ with --large)"),
         Bench("footprint", "start-up, memory and file size of all servers; ours with a 2 GB file"),
+        Bench("coldstart", "how long each command takes to start, by `python3 -c pass`"),
         Bench("stalls", "reads and writes of one table while another of 10⁶ items is backed up, restored, deleted"),
         Bench("clients", "client CPU a call: ours, boto3, aiobotocore, pydynox, aiodynamo, PynamoDB"),
         Bench("vectors", "10⁴ and 10⁵ vectors of 384 dimensions loaded and searched over HTTP"),

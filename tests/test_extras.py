@@ -34,7 +34,6 @@ LIBRARIES = [
     "scipy",
     "sklearn",
     "starlette",
-    "umap",
     "uvicorn",
     "yaml",
 ]

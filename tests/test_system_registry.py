@@ -11,7 +11,17 @@ from click.testing import CliRunner
 
 from penstock import registry
 from penstock.cli.main import cli
-from penstock.registry import GROUP, Commands, System, SystemUnusable, load_part, load_systems, system_tables, systems
+from penstock.registry import (
+    GROUP,
+    Commands,
+    JobTables,
+    System,
+    SystemUnusable,
+    load_part,
+    load_systems,
+    system_tables,
+    systems,
+)
 
 OTHERS = System("shop", "Shop", commands=Commands("shop", "A shop.", f"{__name__}:shop"), jobs=("no_such_module:jobs",))
 BROKEN = System("broken", "Broken", commands=Commands("broken", "Cannot be imported.", "no_such_module:command"))
@@ -37,7 +47,8 @@ def test_the_five_systems_are_registered_with_all_of_their_parts() -> None:
     assert list(systems()) == names
     for system in systems().values():
         assert system.commands is not None and system.tables is not None and system.jobs
-        for part in (system.commands.group, system.demo, *system.jobs):
+        sources = [one.source if isinstance(one, JobTables) else one for one in system.jobs]
+        for part in (system.commands.group, system.demo, *sources):
             assert callable(load_part(part)), part
 
 
@@ -80,7 +91,7 @@ def test_another_packages_commands_are_listed_and_run_and_a_broken_one_is_an_err
 @pytest.mark.usefixtures("others")
 def test_jobs_that_cannot_be_read_are_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert registry.job_source_types() == ()
-    assert "The jobs of shop are not shown" in caplog.text
+    assert "The jobs of no_such_module:jobs are not shown" in caplog.text
 
 
 def test_a_part_that_is_not_there_names_itself() -> None:

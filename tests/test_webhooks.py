@@ -55,7 +55,7 @@ def test_secrets_can_be_replaced_on_either_side_first() -> None:
         ({"webhook-id": "d2"}, "not signed with this secret"),
         ({"webhook-timestamp": str(NOW + 1)}, "not signed with this secret"),
         ({"webhook-timestamp": str(NOW - 301)}, "signed 301 s ago"),
-        ({"webhook-timestamp": str(NOW + 301)}, "signed -301 s ago"),
+        ({"webhook-timestamp": str(NOW + 301)}, "signed 301 s in the future"),
         ({"webhook-timestamp": "٣"}, "no time"),
         ({"webhook-timestamp": "nan"}, "no time"),
         ({"webhook-timestamp": ""}, "no webhook-timestamp"),

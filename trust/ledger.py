@@ -72,6 +72,8 @@ class StoredJob:
     charged: Sequence[str] = ()
     """Workers for whose ends it was charged with a crash."""
     error_kind: str | None = None
+    parent: str = ""
+    """The workflow that has made it."""
 
 
 @dataclass(frozen=True, slots=True)

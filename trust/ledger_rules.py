@@ -5,7 +5,8 @@ Facts, beside `fact` itself:
     asked       key                                 somebody is about to enqueue with this key
     enqueued    key job task ends [after policy]    acknowledged; `ends` is the state that it must end in, `fails` are
                 [unique] [limit_key limit] [queue]  the kinds of errors that its task raises itself, `failures` how
-                [priority] [fails failures]         often at most
+                [priority] [fails failures]         often at most; `parent` is the workflow that has made it, which
+                [parent]                            notes it in each attempt
     cancelled   job                                 acknowledged
     retried     job                                 an operator has retried it, acknowledged
     began       job attempt worker queue            a body begins
@@ -17,6 +18,11 @@ Facts, beside `fact` itself:
     resumed     job name value attempt              an attempt was given this number to go on from
     entry       job number text attempt             an entry of the log, acknowledged
     results     job parents                         what a job was given of those it waited for
+    waits       job key attempt [event] [seconds]   a workflow comes to a sleep, an event or its children; for how long
+    passed      job key attempt value [event]       it goes on, and was given this; `children` are those it waited for
+                [children]
+    sending     job value                           somebody is about to send this event
+    sent        job value                           acknowledged
     slots       limit_key limit holders             who held a limit's slots, as the store told at a moment
     put         record value                        a record was written, acknowledged
     ran         record value                        a record's function returned this
@@ -40,6 +46,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from trust.ledger import Account, Fact, StoredJob
+from trust.workflow_rules import WORKFLOW_RULES
 
 Rule = Callable[[Sequence[Fact], Account], Iterable[str]]
 
@@ -65,6 +72,8 @@ def nothing_acknowledged_is_lost(facts: Sequence[Fact], account: Account) -> Ite
         job = account.jobs.get(job_id)
         if job is None:
             yield f"{job_id} was acknowledged, and is lost"
+        elif fact.get("parent") and wanted == "cancelled" and job.error_kind == _WORKER_DIED:
+            continue  # before its parent was cancelled
         elif job.state != wanted and not fact.get("after"):  # of those, children_end_as_their_policy_says
             yield f"{job_id} ({job.task}) should be {wanted}, and is {job.state}"
 
@@ -79,7 +88,11 @@ def nothing_comes_from_nowhere(facts: Sequence[Fact], account: Account) -> Itera
             yield f"the key {key} has several jobs: {', '.join(sorted(ids))}"
     known = {fact["job"] for fact in _of(facts, "enqueued")}
     unsure = {fact["key"] for fact in _of(facts, "asked")} - keys.keys()
-    strangers = sorted(job for job in account.jobs if job not in known and not job.startswith(CRON_PREFIX))
+    strangers = sorted(
+        job.id
+        for job in account.jobs.values()
+        if job.id not in known and not job.parent and not job.id.startswith(CRON_PREFIX)
+    )
     if len(strangers) > len(unsure):
         yield f"nobody asked for some of these jobs ({len(unsure)} askers are unsure): {', '.join(strangers)}"
 
@@ -395,8 +408,11 @@ def blocked_jobs_block_no_others(facts: Sequence[Fact], account: Account) -> Ite
 
 
 def _is_ready_at_once(fact: Fact) -> bool:
-    """Whether nothing keeps it: no limit, no other job, no pause, no delay, no task that workers lack."""
-    kept_by = fact.get("limit_key") or fact.get("after") or fact.get("queue") or fact.get("unique")
+    """Whether nothing keeps it: no limit, no other job, no pause, no delay, no task that workers lack.
+
+    A child may have begun long before it is noted.
+    """
+    kept_by = any(fact.get(name) for name in ("limit_key", "after", "queue", "unique", "parent"))
     return not kept_by and fact["ends"] == "completed" and fact.get("task") != "rare" and "at" in fact
 
 
@@ -499,4 +515,5 @@ RULES: Final[tuple[Rule, ...]] = (
     blocked_jobs_block_no_others,
     pauses_hold,
     urgent_jobs_go_first,
+    *WORKFLOW_RULES,
 )

@@ -16,6 +16,7 @@ from penstock.client.items.expressions import F
 from penstock.errors import ConditionalCheckFailedException, PenstockError
 from penstock.jobs.model.job import BadJob, Job
 from penstock.jobs.model.state import BadTransition, State
+from penstock.jobs.model.workflow import EventRefused
 from trust.ledger import Ledger
 
 _LONGEST_BODY_SECONDS: Final = 0.15
@@ -29,6 +30,8 @@ _LOW_SECONDS: Final = 0.5
 _BACKLOG: Final = 150
 _TOGETHER: Final = 5
 _POLICIES: Final = ("all_completed", "all_ended", "any_completed")
+_MOST_EVENTS: Final = 3
+_LATEST_EVENT_SECONDS: Final = 3.0
 
 
 class Producer:
@@ -44,6 +47,7 @@ class Producer:
         self._number = 0
         self._to_cancel: list[tuple[float, str]] = []
         self._to_retry: list[tuple[float, str]] = []
+        self._to_send: list[tuple[float, str, int]] = []
         self._size = int(min(_BACKLOG, 2 * seconds))
         self._backlog: deque[Callable[[], object]] = deque()
         for make in draw.sample([self._narrow, self._low, self._rare], 3):
@@ -72,6 +76,9 @@ class Producer:
             (3, self._unique),
             (2, self._fan),
             (2, self._cancelled),
+            (2, self._order),
+            (2, self._night),
+            (0.3, self._abandoned),
             (4, self._record),
         )
 
@@ -94,7 +101,9 @@ class Producer:
                 self._backlog.popleft()()
             self._cancel_due(time.monotonic())
             self._retry_due(time.monotonic())
+            self._send_due(time.monotonic())
         self._cancel_due(math.inf)
+        self._send_due(math.inf)
         self._retry_due(math.inf)  # waits until they have failed
 
     # ── shapes ───────────────────────────────────────────────────────────────────────────────────────
@@ -150,6 +159,33 @@ class Producer:
         if job is not None:
             self._to_cancel.append((time.monotonic() + self._draw.random() * 2, job.id))
 
+    def _order(self) -> None:
+        """A workflow that waits for so many events, which come before it waits, meanwhile, and while it runs."""
+        number = self._draw.randrange(_MOST_EVENTS + 1)
+        options: dict[str, Any] = {}
+        facts: dict[str, Any] = {}
+        if self._draw.random() < 0.3:
+            key = f"limit{self._draw.randrange(_KEYS)}"
+            options, facts = {"concurrency_key": key, "max_concurrent": LIMIT}, {"limit_key": key, "limit": LIMIT}
+        job = self._enqueue("order", options, arguments={"events": number}, **facts)
+        if job is not None:
+            self._send_later(job.id, number)
+
+    def _night(self) -> None:
+        """An async one, which waits for an event for some time; some come too late, or never."""
+        job = self._enqueue("night", {})
+        if job is not None:
+            self._send_later(job.id, self._draw.randrange(2))
+
+    def _abandoned(self) -> None:
+        job = self._enqueue("abandoned", {}, ends="cancelled", seconds=0.01)
+        if job is not None:
+            self._to_cancel.append((time.monotonic() + self._draw.random() * 3, job.id))
+
+    def _send_later(self, job_id: str, events: int) -> None:
+        times = sorted(self._draw.random() * _LATEST_EVENT_SECONDS for _ in range(events))
+        self._to_send += [(time.monotonic() + after, job_id, number) for number, after in enumerate(times, start=1)]
+
     def _record(self) -> None:
         from trust.soak_tasks import RECORDS
 
@@ -173,6 +209,7 @@ class Producer:
         ends: str = "completed",
         same: bool = False,
         seconds: float | None = None,
+        arguments: dict[str, Any] | None = None,
         **facts: Any,
     ) -> Job | None:
         """`same`: arguments that any other job has too, so that a unique key may answer with another job."""
@@ -180,10 +217,10 @@ class Producer:
         key = f"{task}-{self._number}"
         if seconds is None:
             seconds = round(self._draw.random() * _LONGEST_BODY_SECONDS, 3)
-        arguments = {"number": 1 if same else self._number, "seconds": seconds}
+        given = {"number": 1 if same else self._number, "seconds": seconds, **(arguments or {})}
         wanted = self._app.tasks[task].options(idempotency_key=key, **options)
         self._ledger.note("asked", key=key)
-        made = self._until_told(lambda: wanted.enqueue(**arguments), key)
+        made = self._until_told(lambda: wanted.enqueue(**given), key)
         if not isinstance(made, Job):
             return None
         self._ledger.note("enqueued", key=key, job=made.id, task=task, ends=ends, **facts)
@@ -209,6 +246,29 @@ class Producer:
                 if self._until_told(lambda job_id=job_id: self._cancel(job_id), f"cancelling {job_id}") is not None:  # type: ignore[misc]
                     self._ledger.note("cancelled", job=job_id)
 
+    def _send_due(self, now: float) -> None:
+        for due, job_id, number in sorted(self._to_send):
+            if due <= now:
+                self._to_send.remove((due, job_id, number))
+                self._ledger.note("sending", job=job_id, value=number)
+                what = f"event {number} of {job_id}"
+                if self._until_told(lambda job_id=job_id, number=number: self._send(job_id, number), what) is not None:  # type: ignore[misc]
+                    self._ledger.note("sent", job=job_id, value=number)
+
+    def _send(self, job_id: str, number: int) -> None:
+        from trust.soak_tasks import EVENT
+
+        try:
+            self._app.send_event(job_id, EVENT, number, event_id=f"{EVENT} {number}")
+        except EventRefused:
+            state = self._app.get(job_id).state
+            if state in (State.COMPLETED, State.CANCELLED):
+                raise  # it waits no longer
+            if state is State.FAILED:  # it has killed its workers: an operator would retry it, and send it then
+                with suppress(BadTransition):
+                    self._app.retry(job_id)
+            raise PenstockError("not yet") from None
+
     def _retry_due(self, now: float) -> None:
         for due, job_id in list(self._to_retry):
             if due <= now and (now == math.inf or self._has_failed(job_id)):
@@ -232,7 +292,7 @@ class Producer:
 
     def _cancel(self, job_id: str) -> None:
         try:
-            self._app.cancel(job_id, "soaked")
+            self._app.cancel(job_id, "soaked", cancel_children=True)
         except BadTransition:
             job = self._app.get(job_id)
             if job.state is State.FAILED:  # it has killed its workers: an operator would retry it, and cancel it then

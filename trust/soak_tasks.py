@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import penstock
+from penstock.jobs.model.workflow import Child
 from penstock.pipelines import Pipeline, PipelineFile, StepContext
 from penstock.retry import RetryPolicy
 from trust.ledger import POISONED, Ledger
@@ -30,21 +32,43 @@ ledger = Ledger(Path(os.environ["SOAK_LEDGER"]))
 _worker = os.environ.get("SOAK_WORKER") or f"pid {os.getpid()}"
 
 
-def noted(body: Callable[Concatenate[penstock.JobContext, P], R]) -> Callable[Concatenate[penstock.JobContext, P], R]:
-    """Notes that a body begins, and what it is about to return or has raised."""
+@contextmanager
+def _noting(ctx: penstock.JobContext | penstock.AsyncJobContext) -> Iterator[Callable[[R], R]]:
+    """Notes that a body begins, and what it has raised; what it gives is called with what it is about to return.
 
-    @wraps(body)
-    def noting(ctx: penstock.JobContext, *args: P.args, **kwargs: P.kwargs) -> R:
-        ledger.note("began", job=ctx.id, attempt=ctx.attempt, worker=_worker, queue=ctx.job.queue)
-        try:
-            value = body(ctx, *args, **kwargs)
-        except (ConnectionError, ValueError) as error:
-            ledger.note("raised", job=ctx.id, attempt=ctx.attempt, kind=type(error).__name__)
-            raise
+    A suspension is neither: the job's own events tell of it.
+    """
+
+    def returns(value: R) -> R:
         ledger.note("ended", job=ctx.id, attempt=ctx.attempt, value=value)
         return value
 
+    ledger.note("began", job=ctx.id, attempt=ctx.attempt, worker=_worker, queue=ctx.job.queue)
+    try:
+        yield returns
+    except (ConnectionError, ValueError) as error:
+        ledger.note("raised", job=ctx.id, attempt=ctx.attempt, kind=type(error).__name__)
+        raise
+
+
+def noted(body: Callable[Concatenate[penstock.JobContext, P], R]) -> Callable[Concatenate[penstock.JobContext, P], R]:
+    @wraps(body)
+    def noting(ctx: penstock.JobContext, *args: P.args, **kwargs: P.kwargs) -> R:
+        with _noting(ctx) as returns:
+            return returns(body(ctx, *args, **kwargs))
+
     return noting  # type: ignore[return-value]  # wraps names the run, which is passed by its place
+
+
+def noted_async(
+    body: Callable[Concatenate[penstock.AsyncJobContext, P], Awaitable[R]],
+) -> Callable[Concatenate[penstock.AsyncJobContext, P], Awaitable[R]]:
+    @wraps(body)
+    async def noting(ctx: penstock.AsyncJobContext, *args: P.args, **kwargs: P.kwargs) -> R:
+        with _noting(ctx) as returns:
+            return returns(await body(ctx, *args, **kwargs))
+
+    return noting  # type: ignore[return-value]
 
 
 @app.task(lease_seconds=LEASE_SECONDS)
@@ -191,6 +215,99 @@ def overrunner(ctx: penstock.JobContext, number: int, seconds: float) -> int:
 @noted
 def tick(ctx: penstock.JobContext) -> str:
     return ctx.id
+
+
+# ── workflows ────────────────────────────────────────────────────────────────────────────────────────
+
+EVENT: Final = "go"
+_NAP_SECONDS: Final = 10
+"""Times the seconds that a body takes, which are short."""
+
+
+def _waits(ctx: penstock.JobContext | penstock.AsyncJobContext, key: str, **facts: Any) -> None:
+    ledger.note("waits", job=ctx.id, key=key, attempt=ctx.attempt, **facts)
+
+
+def _passed(ctx: penstock.JobContext | penstock.AsyncJobContext, key: str, value: R, **facts: Any) -> R:
+    ledger.note("passed", job=ctx.id, key=key, attempt=ctx.attempt, value=value, **facts)
+    return value
+
+
+def _note_child(parent: str, place: int, child: str, task: str, **facts: Any) -> None:
+    ledger.note("enqueued", key=f"{parent}/{place}", job=child, task=task, parent=parent, **facts)
+
+
+def _child_shape(place: int, number: int) -> tuple[str, dict[str, Any]]:
+    """Some fail: their parents are told so."""
+    if place == 0 and number % 4 == 0:
+        return "hopeless", {"ends": "failed", "fails": ["ValueError"], "failures": 1}
+    return "plain", {"ends": "completed"}
+
+
+def _outcomes(results: list[Any]) -> list[Any]:
+    return ["failed" if isinstance(one, penstock.JobFailed) else one for one in results]
+
+
+@app.task(lease_seconds=LEASE_SECONDS)
+@noted
+def order(ctx: penstock.JobContext, number: int, seconds: float, events: int) -> list[Any]:
+    """Sleeps, waits for so many events, and for children that it makes one by one."""
+    nap = _NAP_SECONDS * seconds
+    first = _step(ctx, 0, number * 10, seconds)
+    _waits(ctx, "sleep", seconds=nap)
+    ctx.sleep(nap)
+    _passed(ctx, "sleep", None)
+    taken = []
+    for place in range(events):
+        _waits(ctx, f"event {place}", event=EVENT)
+        taken.append(_passed(ctx, f"event {place}", ctx.wait_for(EVENT), event=EVENT))
+    children: list[Child] = []
+    for place in range(2):
+        task, facts = _child_shape(place, number)
+        children.append(ctx.enqueue(app.tasks[task], number=number + place, seconds=seconds))
+        _note_child(ctx.id, place, children[-1].id, task, **facts)
+    _waits(ctx, "gather")
+    results = _outcomes(ctx.gather(children, return_exceptions=True))
+    _passed(ctx, "gather", results, children=[child.id for child in children])
+    return [first, taken, results, _step(ctx, 1, number * 10 + 1, seconds)]
+
+
+@app.task(lease_seconds=LEASE_SECONDS)
+@noted_async
+async def night(ctx: penstock.AsyncJobContext, number: int, seconds: float) -> list[Any]:
+    """The same of an async task: children that a generator makes together, and an event that may come too late."""
+    nap = _NAP_SECONDS * seconds
+    ids: list[str] = []
+
+    def children() -> Iterator[Any]:
+        for place in range(3):
+            child = ctx.enqueue(app.tasks[_child_shape(place, number)[0]], number=number + place, seconds=seconds)
+            ids.append(child.id)
+            yield child
+
+    _waits(ctx, "gather")
+    results = _outcomes(await ctx.gather(children(), return_exceptions=True))
+    for place, child_id in enumerate(ids):
+        task, facts = _child_shape(place, number)
+        _note_child(ctx.id, place, child_id, task, **facts)
+    _passed(ctx, "gather", results, children=ids)
+    _waits(ctx, "event 0", event=EVENT, seconds=nap)
+    answer = _passed(ctx, "event 0", await ctx.wait_for(EVENT, timeout=nap), event=EVENT)
+    _waits(ctx, "sleep", seconds=nap)
+    await ctx.sleep(nap)
+    _passed(ctx, "sleep", None)
+    return [results, answer]
+
+
+@app.task(lease_seconds=LEASE_SECONDS)
+@noted
+def abandoned(ctx: penstock.JobContext, number: int, seconds: float) -> None:
+    """Waits for what never comes, with children that never end, until somebody cancels all of them."""
+    for place in range(2):
+        child = ctx.enqueue(endless, number=number, seconds=seconds)
+        _note_child(ctx.id, place, child.id, "endless", ends="cancelled")
+    _waits(ctx, "event 0", event="never")
+    ctx.wait_for("never")
 
 
 # ── a pipeline ───────────────────────────────────────────────────────────────────────────────────────

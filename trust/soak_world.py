@@ -397,8 +397,10 @@ def _do_nothing() -> None:
 
 
 def _has_killed_workers(job: Any) -> bool:
-    """Whether the harm of the soak has made an innocent job fail."""
-    return job.task != "poison" and job.error is not None and job.error.kind == KILLED_WORKERS
+    """Whether the harm of the soak has made an innocent job fail, which an operator would retry."""
+    is_given_up = job.task == "endless" and job.parent_id  # or who has made it would have cancelled it
+    is_innocent = job.task != "poison" and not is_given_up
+    return is_innocent and job.error is not None and job.error.kind == KILLED_WORKERS
 
 
 def jobs_of(store: JobStore, state: State | None = None) -> list[Any]:
@@ -448,6 +450,7 @@ def _stored(store: JobStore, job_id: str) -> StoredJob:
         ],
         charged=list(_charged(history)),
         error_kind=None if job.error is None else job.error.kind,
+        parent=job.parent_id or "",
     )
 
 

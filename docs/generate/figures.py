@@ -83,7 +83,7 @@ def _jobs(jobs: Figures, when: str) -> list[str]:
         for key, name in _JOBS.items()
     ]
     ours = ["Penstock itself", "1", "1", _end(jobs, "penstock")]
-    heads = [f"times faster than, {when}", "enqueued", "executed", "a killed worker's job goes on after"]
+    heads = [f"times faster than, {when}", "enqueued", "executed", "a killed worker's job continues after"]
     return _table(heads, [*rows, ours])
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from penstock.tables.definitions.definition import Index, Table, VectorIndex
     from penstock.tables.definitions.problems import DefinitionError
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     # to begin with

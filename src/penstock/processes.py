@@ -17,7 +17,6 @@ import hashlib
 import os
 import socket
 import stat
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -96,6 +95,8 @@ def _note(process: str, worker: str) -> str:
 
 
 def _notes() -> Path:
+    import tempfile  # here alone: its import takes longer than to see whether a process has ended
+
     return Path(tempfile.gettempdir()) / f"penstock-stops-{os.getuid()}"
 
 

@@ -8,27 +8,28 @@ A package registers a system in its pyproject.toml:
 1. The entry point's object is a `System`. It names modules and imports none of them: reading the registry is cheap.
 2. An entry point that cannot be imported, or that is no System, is left out with a warning. It never stops a command
    that does not need it.
-3. Nothing below imports a system: commands, dashboard and tests find systems here.
+3. Its values are named tuples: a data class is compiled when it is imported, which would be a tenth of `--help`.
+4. Nothing below imports a system: commands, dashboard and tests find systems here.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from penstock.entry_points import entry_points
 from penstock.errors import PenstockError
 from penstock.extras import ExtraMissing, missing
 from penstock.tables.definitions.system_tables import SystemTables
 
 if TYPE_CHECKING:  # these rooms take long to import, and most commands need few of them
+    from pathlib import Path
+
     from penstock.client.database import Database
-    from penstock.jobs.sources import JobSourceType
+    from penstock.files import Files
+    from penstock.jobs.sources import JobSource, JobSourceType, TableDescription
 
 GROUP: Final = "penstock.systems"
 JOBS_TABLES: Final = {"jobs": SystemTables("penstock.jobs.layouts.tables")}
@@ -37,15 +38,22 @@ JOBS_TABLES: Final = {"jobs": SystemTables("penstock.jobs.layouts.tables")}
 Progress = Callable[[float, str], None]
 """How far a demo is, from 0 to 1, and what it does."""
 
-_LOG = logging.getLogger(__name__)
+
+class Point(Protocol):
+    """An entry point: ours, or importlib.metadata's."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> str: ...
+    def load(self) -> Any: ...
 
 
 class SystemUnusable(PenstockError):
     """A part that a system names cannot be imported."""
 
 
-@dataclass(frozen=True, slots=True)
-class Commands:
+class Commands(NamedTuple):
     """A group of commands: `penstock NAME …`. `group` is MODULE:ATTRIBUTE of a click group."""
 
     name: str
@@ -53,8 +61,25 @@ class Commands:
     group: str
 
 
-@dataclass(frozen=True, slots=True)
-class System:
+class JobTables(NamedTuple):
+    """The tables that a JobSourceType is asked about: it is imported when a database has one of them."""
+
+    source: str
+    """The JobSourceType, MODULE:ATTRIBUTE."""
+    keys: tuple[tuple[str, ...], ...]
+    """Keys that such a table may have: of each the hash key, and the sort key if there is one."""
+    name_part: str = ""
+    """What its name has, if that is known."""
+
+    def open(self, db: Database, table: TableDescription, files: Files | None) -> JobSource | None:
+        """As a JobSourceType does."""
+        if table.keys not in self.keys or self.name_part not in table.name:
+            return None
+        source_type = _source_type(self.source)
+        return None if source_type is None else source_type(db, table, files)
+
+
+class System(NamedTuple):
     """What a system brings. Parts are named MODULE:ATTRIBUTE, and are imported when they are used."""
 
     name: str
@@ -63,8 +88,9 @@ class System:
     tables: SystemTables | None = None
     demo: str = ""
     """A function `demo(db, folder, progress) -> facts` that does something complete."""
-    jobs: tuple[str, ...] = ()
-    """The system's JobSourceTypes: how its jobs are found and read in a database."""
+    jobs: tuple[str | JobTables, ...] = ()
+    """The system's JobSourceTypes: how its jobs are found and read in a database. One that is given by its name alone
+    is imported by every command that reads jobs."""
     libraries: tuple[str, ...] = ()
     """Modules that it needs beyond Penstock's own."""
     extra: str = ""
@@ -106,14 +132,14 @@ def load_systems(points: Any) -> dict[str, System]:
     return dict(sorted(found.items()))
 
 
-def _load(point: EntryPoint) -> System | None:
+def _load(point: Point) -> System | None:
     try:
         system = point.load()
     except Exception as error:  # another package's module may raise anything while it is imported (2)
-        _LOG.warning("The system %s (%s) is left out: %s: %s", point.name, point.value, type(error).__name__, error)
+        _warn("The system %s (%s) is left out: %s: %s", point.name, point.value, type(error).__name__, error)
         return None
     if not isinstance(system, System):
-        _LOG.warning("The system %s (%s) is left out: it is no penstock.registry.System", point.name, point.value)
+        _warn("The system %s (%s) is left out: it is no penstock.registry.System", point.name, point.value)
         return None
     return system
 
@@ -126,13 +152,32 @@ def system_tables() -> dict[str, SystemTables]:
 
 def job_source_types() -> tuple[JobSourceType, ...]:
     """How the jobs of every system are found; one that cannot be imported is left out with a warning."""
-    found: list[JobSourceType] = []
-    for system in systems().values():
-        for name in system.jobs:
-            try:
-                found.append(load_part(name))
-            except ExtraMissing as error:  # who has not installed the system's libraries has none of its jobs
-                _LOG.info("The jobs of %s are not shown: %s", system.name, error)
-            except PenstockError as error:
-                _LOG.warning("The jobs of %s are not shown: %s", system.name, error)
-    return tuple(found)
+    parts = [part for system in systems().values() for part in system.jobs]
+    found: list[JobSourceType | None] = [
+        part.open if isinstance(part, JobTables) else _source_type(part) for part in parts
+    ]
+    return tuple(one for one in found if one is not None)
+
+
+def _source_type(name: str) -> JobSourceType | None:
+    try:
+        found: JobSourceType = load_part(name)
+    except ExtraMissing as error:  # who has not installed the system's libraries has none of its jobs
+        _note("The jobs of %s are not shown: %s", name, error)
+    except PenstockError as error:
+        _warn("The jobs of %s are not shown: %s", name, error)
+    else:
+        return found
+    return None
+
+
+def _warn(message: str, *facts: object) -> None:
+    import logging  # by the first that has something to say: a help page does without
+
+    logging.getLogger(__name__).warning(message, *facts)
+
+
+def _note(message: str, *facts: object) -> None:
+    import logging
+
+    logging.getLogger(__name__).info(message, *facts)

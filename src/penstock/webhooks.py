@@ -120,7 +120,8 @@ def verify(
         raise BadSignature(f"{TIMESTAMP_HEADER} is no time.")
     age = (time.time() if now is None else now) - int(at)
     if abs(age) > tolerance_seconds:
-        raise BadSignature(f"The webhook was signed {age:.0f} s ago, and {tolerance_seconds:g} s are allowed (2).")
+        when = f"{age:.0f} s ago" if age > 0 else f"{-age:.0f} s in the future: a clock is wrong"
+        raise BadSignature(f"The webhook was signed {when}. {tolerance_seconds:g} s are allowed (2).")
     keys = [secret_key(one) for one in ([secret] if isinstance(secret, str) else secret)]
     wanted = [_signature(key, given[ID_HEADER], at, data).encode() for key in keys]
     found = [one.removeprefix("v1,").encode() for one in given[SIGNATURE_HEADER].split() if one.startswith("v1,")]

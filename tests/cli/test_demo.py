@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,24 @@ def run(*words: str) -> Result:
 def test_what_fails_stops_no_other_and_is_told_by_the_exit_code() -> None:
     result = run()
     assert result.exit_code == 1
-    assert "rows                                 1,234" in result.stdout
+    assert "rows                                       1,234" in result.stdout
     assert "ValueError: no such drawing" in result.stdout
     assert "pip install 'penstock[delphi]'" in result.stdout
     assert "penstock demo --keep" in result.stdout
     assert "made.txt" not in result.stdout, "the file is gone"
+
+
+def test_what_a_system_did_is_shown_before_the_next_one_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(demo.click, "echo", lambda text="", **_: shown.append(text))
+
+    def look(db: Database, folder: Path, progress: Progress) -> dict[str, object]:
+        return {"shown before": "yes" if any("1,234" in line for line in shown) else "no"}
+
+    monkeypatch.setattr(sys.modules[__name__], "quick_look", look, raising=False)
+    use_systems(monkeypatch, FINE, System("next", "Next one", demo=f"{__name__}:quick_look"))
+    assert run().exit_code == 0
+    assert [line.split() for line in shown if "shown before" in line] == [["shown", "before", "yes"]]
 
 
 def test_a_missing_library_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,12 @@ def test_the_folder_the_port_and_the_rest_are_taken(started: dict[str, Any], tmp
     assert started["table_delay"] == started["index_delay"] == dynamodb_local.TRANSIENT_SECONDS
 
 
+def test_the_command_of_a_container_is_taken_whole(started: dict[str, Any]) -> None:
+    """Compose files have it after the image's entry point, which is `java`."""
+    run("-Djava.library.path=./DynamoDBLocal_lib", "-jar", "DynamoDBLocal.jar", "-sharedDb", "-inMemory")
+    assert (started["memory"], started["per_account"]) == (True, False)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

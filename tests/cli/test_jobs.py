@@ -154,7 +154,7 @@ def test_jobs_are_cancelled_and_retried_by_name_and_by_choice(app: penstock.App)
     running = enqueue(app, "count", to=1)
     held = app.store.claim(app.get(running), "somebody", 30)
     assert held is not None
-    assert run("cancel", running).stdout == f"{running} processing: it is told at its next report\n"
+    assert run("cancel", running).stdout == f"{running} processing: it stops at its next report\n"
     app.store.end_cancelled(app.get(running))
     failed = enqueue(app, "bad")
     work(app)

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import connect
-from penstock.cli.kit.output import SafeStream, log_warnings, one_line, printable
+from penstock.cli.kit.logs import log_warnings
+from penstock.cli.kit.output import SafeStream, one_line, printable
 from penstock.cli.main import cli
 from penstock.jobs.model.job import JobError, NewJob
 from penstock.jobs.store.store import JobStore

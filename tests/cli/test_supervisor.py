@@ -138,7 +138,7 @@ def test_a_process_is_not_given_the_options_of_its_supervisor() -> None:
 def test_reload_is_refused_for_a_worker_that_ends_by_itself(option: list[str]) -> None:
     answer = CliRunner().invoke(cli, ["worker", "a:app", "--reload", *option])
     assert answer.exit_code == 2
-    assert "--reload is for a worker that goes on" in answer.output
+    assert "--reload is for a worker that keeps running" in answer.output
 
 
 # ── a worker that is started again ───────────────────────────────────────────────────────────────

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import penstock
-from penstock.cli.kit.output import JsonFormatter
+from penstock.cli.kit.logs import JsonFormatter
 from penstock.cli.main import cli as main
 from penstock.cli.worker import Supervisor
 

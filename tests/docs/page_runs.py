@@ -28,6 +28,7 @@ _JOB = re.compile(r"\bjob_[0-9a-z]{6,}_[0-9a-z]{6}\b")
 VARYING = [
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "MOMENT"),
     (re.compile(r" *\b\d+\.\d s\b"), " TIME"),
+    (re.compile(r"\b\d+\.\d\ds\b"), "TIME"),
     (_JOB, "JOB"),
     (re.compile(r"\b[\w.-]+:\d+:[0-9a-f]{6}\b"), "WORKER"),
     (re.compile(r" \(http://127\.0\.0\.1:\d+\)"), ""),  # where an aws:// URL really leads in a test
@@ -37,6 +38,8 @@ VARYING = [
 
 _TEST = re.compile(r"^def test_", re.MULTILINE)
 _FILE = re.compile(r"# (\w+\.py)\n")
+_PYTEST_FILE = re.compile(r"(test_\w+|conftest)\.py")
+"""Files that a console of the page runs, with `python -m pytest`."""
 _ADDRESS = re.compile(r"http://(?:localhost|127\.0\.0\.1):8000")
 
 
@@ -65,13 +68,18 @@ class PageRun:
     """The tests' own."""
 
     def run(self, block: Block) -> str:
-        """What the block prints. A block whose first line is `# name.py` is that file for those after it."""
+        """What the block prints. A block whose first line is `# name.py` is that file for those after it.
+
+        A file of pytest's is only written.
+        """
         if "run" in block.says:
             self._exec(block.says["run"], block)
         written = _FILE.match(block.text)
         if written:
             (self.folder / written[1]).write_text(block.text)
             importlib.invalidate_caches()
+            if _PYTEST_FILE.fullmatch(written[1]):
+                return ""
         said = io.StringIO()
         with redirect_stdout(said):
             if _TEST.search(block.text):

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from fleets import Watched
 
 from penstock.cli.kit import databases
 from penstock.cli.main import cli
 from penstock.cli.tables import schema
 from penstock.client.database import Database, connect
-from penstock.errors import AccessDeniedException
+from penstock.errors import AccessDeniedException, UnknownOperationException
 from penstock.leases import LeaseLost
 from penstock.tables.apply.apply import apply, make
 from penstock.tables.apply.table_changer import AlreadyMade, Finished, Pace
@@ -57,6 +58,14 @@ def applied(db: Database, *tables: Table) -> None:
     apply_locked(db, survey(db, tables, NAMING), StateTable(db))
 
 
+def without_settings(db: Database) -> Database:
+    """The same, as DynamoDB Local answers: it has no backups and no tags."""
+    watched = Watched(db)
+    for operation in ("DescribeContinuousBackups", "ListTagsOfResource"):
+        watched.fail(operation, *[UnknownOperationException("what?")] * 99)
+    return Database(watched)
+
+
 # ── the rule ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -80,6 +89,19 @@ def test_the_same_change_planned_twice_is_made_once(before: tuple[Table, ...], w
         assert (report.failures, report.counts["skipped"]) == ((), 1)
         assert any(isinstance(one, AlreadyMade) for one in events)
         assert len(list(StateTable(db).history(table="orders"))) == 1
+
+
+def test_a_ttl_that_somebody_else_set_is_skipped_where_there_are_no_backups_and_no_tags() -> None:
+    with world(PLAIN) as inner:
+        db = without_settings(inner)
+        wanted = PLAIN.replace(ttl="ends")
+        first, second = survey(db, [wanted], NAMING), survey(db, [wanted], NAMING)
+        assert apply_locked(db, first, StateTable(db)).counts["changed"] == 1
+        assert apply_locked(db, second, StateTable(db)).counts["skipped"] == 1
+        third = survey(db, [PLAIN], NAMING)
+        applied(db, PLAIN.replace(ttl="other"))
+        with pytest.raises(TablesMoved, match="ttl other"):
+            apply_locked(db, third, StateTable(db))
 
 
 def test_what_the_other_did_not_do_is_still_done() -> None:

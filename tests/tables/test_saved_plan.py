@@ -190,8 +190,9 @@ def test_a_plan_that_was_edited_or_is_of_another_version_is_refused(
         Path("a.plan").write_text(json.dumps(form | {"checksum": saved_plan._checksum(form)}))
         assert told in run("apply", "a.plan", "--yes", code=1).output
     Path("a.plan").write_text(text)
-    monkeypatch.setattr(penstock, "__version__", "0.2.0")
-    assert "Penstock 0.1.0 made it, and this is 0.2.0" in run("apply", "a.plan", "--yes", code=1).output
+    made_by = penstock.__version__
+    monkeypatch.setattr(penstock, "__version__", "0.9.0")
+    assert f"Penstock {made_by} made it, and this is 0.9.0" in run("apply", "a.plan", "--yes", code=1).output
 
 
 def test_out_writes_over_plans_only(planned: None) -> None:

@@ -21,6 +21,7 @@ from trust.ledger_rules import (
     urgent_jobs_go_first,
     violations,
 )
+from trust.workflow_rules import events_come_before_their_timeout
 
 Fact = dict[str, Any]
 
@@ -42,7 +43,10 @@ TICKS = [
     StoredJob(f"cron_tick_20261116T0{minute}00.000Z", "tick", "completed", attempt=1, result="t", events=CALM)
     for minute in ("500", "501", "502")
 ]
-ACCOUNT = Account({job.id: job for job in (WORK, CHILD, GONE, *TICKS)}, {"r1": {"marks": 1, "value": "v"}})
+WAITED = [("created", 0), *((type_, attempt) for attempt in (1, 2, 3) for type_ in ("started", "suspended"))]
+FLOW = StoredJob("flow", "order", "completed", attempt=4, result=4, events=[*WAITED, ("started", 4), ("completed", 4)])
+PART = StoredJob("part", "plain", "completed", attempt=1, result=3, events=CALM, parent="flow")
+ACCOUNT = Account({job.id: job for job in (WORK, CHILD, GONE, FLOW, PART, *TICKS)}, {"r1": {"marks": 1, "value": "v"}})
 
 
 FAILED = replace(WORK, state="failed", result=None, events=[*EVENTS[:-1], ("failed", 2)])
@@ -52,6 +56,40 @@ def fact(kind: str, **values: Any) -> Fact:
     return {"fact": kind, **values}
 
 
+def waits(key: str, attempt: int, at: float, **values: Any) -> Fact:
+    return fact("waits", job="flow", key=key, attempt=attempt, at=at, **values)
+
+
+def passed(key: str, attempt: int, value: Any, at: float, **values: Any) -> Fact:
+    return fact("passed", job="flow", key=key, attempt=attempt, value=value, at=at, **values)
+
+
+SLEEP = passed("sleep", 2, None, 12.0)
+"""A workflow's: it sleeps, takes an event, and has a child."""
+WORKFLOW: list[Fact] = [
+    fact("asked", key="k4"),
+    fact("enqueued", key="k4", job="flow", ends="completed"),
+    fact("began", job="flow", attempt=1, worker="a"),
+    waits("sleep", 1, 10.0, seconds=2.0),
+    fact("began", job="flow", attempt=2, worker="a"),
+    waits("sleep", 2, 12.0, seconds=2.0),
+    SLEEP,
+    waits("event 0", 2, 12.0, event="go"),
+    fact("sending", job="flow", value=1),
+    fact("sent", job="flow", value=1),
+    fact("began", job="flow", attempt=3, worker="a"),
+    passed("sleep", 3, None, 13.0),
+    waits("event 0", 3, 13.0, event="go"),
+    passed("event 0", 3, 1, 13.0, event="go"),
+    fact("enqueued", key="flow/0", job="part", ends="completed", parent="flow"),
+    waits("gather", 3, 13.0),
+    fact("began", job="part", attempt=1, worker="a"),
+    fact("ended", job="part", attempt=1, value=3),
+    fact("began", job="flow", attempt=4, worker="a"),
+    fact("enqueued", key="flow/0", job="part", ends="completed", parent="flow"),
+    passed("gather", 4, [3], 14.0, children=["part"]),
+    fact("ended", job="flow", attempt=4, value=4),
+]
 FACTS: list[Fact] = [
     fact("hurt", how="kill", worker="a"),
     fact("asked", key="k1"),
@@ -76,6 +114,7 @@ FACTS: list[Fact] = [
     *(fact("ended", job=tick.id, attempt=1, value="t") for tick in TICKS),
     fact("put", record="r1"),
     fact("ran", record="r1", value="v"),
+    *WORKFLOW,
 ]
 
 
@@ -243,6 +282,51 @@ BAD: dict[str, tuple[list[Fact], Account, str]] = {
     "a schedule's job that did not end": (FACTS, with_job(TICKS[1], state="queued"), f"{TICKS[1].id} is queued"),
     "a record lost": (FACTS, replace(ACCOUNT, records={}), "the record r1 was acknowledged, and is lost"),
     "a record marked twice": (FACTS, replace(ACCOUNT, records={"r1": {"marks": 2, "value": "v"}}), "marked 2 times"),
+    "another value in a later attempt": (
+        later(passed("event 0", 4, 2, 14.0, event="go")),
+        ACCOUNT,
+        "flow: event 0 gave 1 in attempt 3, and 2 in attempt 4",
+    ),
+    "a sleep that is too short": (changed("passed", 0, at=11.5), ACCOUNT, "flow: sleep was over 0.50 s too early"),
+    "a timeout that is too short": (
+        later(waits("event 1", 4, 14.0, event="go", seconds=9.0), passed("event 1", 4, None, 20.0, event="go")),
+        ACCOUNT,
+        "flow: event 1 was over 3.00 s too early",
+    ),
+    "a job that is woken for nothing": (
+        FACTS,
+        with_job(FLOW, events=[*WAITED, *[("started", 4), ("suspended", 4)] * 2]),
+        "flow was suspended 5 times, and had 4 waits and events",
+    ),
+    "an event that is taken twice": (
+        later(fact("sending", job="flow", value=2), passed("event 1", 4, 1, 14.0, event="go")),
+        ACCOUNT,
+        "flow took the events [1, 1], and 2 were sent",
+    ),
+    "an event that nobody sent": (changed("sending", job="work"), ACCOUNT, "flow took the events [1], and 0 were sent"),
+    "an event that is lost": (
+        later(fact("sending", job="flow", value=2), passed("event 1", 4, 3, 14.0, event="go")),
+        ACCOUNT,
+        "flow took the events [1, 3], and 2 were sent",
+    ),
+    "a timeout in place of an event": (
+        changed("passed", 2, value=None),
+        ACCOUNT,
+        "flow: event 0 was over in attempt 3, and an event had come before that began",
+    ),
+    "a child that is made twice": (changed("enqueued", 5, job="other"), ACCOUNT, "flow/0 made part and other"),
+    "a child that its parent does not know": (
+        FACTS,
+        replace(ACCOUNT, jobs={**ACCOUNT.jobs, "more": replace(PART, id="more")}),
+        "flow has completed, and has not made more",
+    ),
+    "a child of nobody": (FACTS, with_job(PART, parent="lost"), "part are children of lost, which is not there"),
+    "a child's result that is another": (changed("passed", 3, value=[8]), ACCOUNT, "given 8 of part, and 3 is stored"),
+    "a gather that is over too early": (
+        changed("ended", -2, job="work"),
+        ACCOUNT,
+        "flow was given what part returned before that had ended",
+    ),
     "a record of no run": (FACTS, replace(ACCOUNT, records={"r1": {"marks": 1, "value": "w"}}), "no run has returned"),
 }
 
@@ -292,6 +376,31 @@ def test_a_job_whose_parent_has_failed_is_cancelled() -> None:
     facts = changed("enqueued", 0, ends="failed")
     facts = [one for one in facts if one.get("job") != "child" or one["fact"] == "enqueued"]
     assert violations(facts, account) == []
+
+
+def test_a_timeout_counts_that_an_attempt_may_have_stored_before_the_event_came() -> None:
+    """It was killed before it could note so: its attempt does not end with a suspension."""
+    killed = with_job(FLOW, events=[one for one in FLOW.events if one != ("suspended", 2)])
+    assert list(events_come_before_their_timeout(changed("passed", 2, value=None), killed)) == []
+
+
+def test_a_timeout_that_was_passed_stays_whatever_comes_after() -> None:
+    facts = [
+        waits("event 0", 1, 10.0, event="go", seconds=1.0),
+        passed("event 0", 2, None, 12.0, event="go"),
+        fact("sent", job="flow", value=1),
+        fact("began", job="flow", attempt=3, worker="a"),
+        waits("event 0", 3, 13.0, event="go", seconds=1.0),
+        passed("event 0", 3, None, 13.0, event="go"),
+    ]
+    assert list(events_come_before_their_timeout(facts, ACCOUNT)) == []
+
+
+def test_a_clock_that_jumps_ends_sleeps_early_and_wakes_jobs_for_nothing() -> None:
+    jump = fact("hurt", how="jump", worker="a", seconds=8.0)
+    spun = with_job(FLOW, events=[*WAITED, *[("started", 4), ("suspended", 4)] * 2, ("started", 4), ("completed", 4)])
+    found = violations([jump, *changed("passed", 0, at=11.5)], spun)
+    assert not [one for one in found if "early" in one or "suspended" in one]
 
 
 def test_nothing_begins_while_no_worker_is_there() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,13 +45,12 @@ def command(keep: Path | None, only: tuple[str, ...], as_json: bool) -> None:
     """
     wanted = [one for one in systems().values() if one.demo and (not only or one.name in only)]
     with _place(keep) as folder:
-        screen = _Screen(quiet=as_json)
+        screen = _Screen(folder, keep, quiet=as_json)
         with connect(folder / DATABASE) as db:
             ran = [screen.show_end(_run(one, db, folder / one.name, screen)) for one in wanted]
+        screen.show_place()
         if as_json:
             print_json([_form(one) for one in ran])
-        else:
-            _summary(ran, folder, keep)
     outcomes = {one.outcome for one in ran}
     end_with(FAILED if "failed" in outcomes or "done" not in outcomes or (only and "not run" in outcomes) else DONE)
 
@@ -96,11 +95,13 @@ def _place(keep: Path | None) -> Iterator[Path]:
 
 
 class _Screen(ProgressLine):
-    """A line for each system: on a terminal it moves, elsewhere it is written when the system is done."""
+    """On a terminal, a line that moves; of each system, when it is done, the outcome and what it did."""
 
-    def __init__(self, *, quiet: bool) -> None:
+    def __init__(self, folder: Path, keep: Path | None, *, quiet: bool) -> None:
         super().__init__(quiet=quiet)
         self._quiet = quiet
+        self._folder = folder
+        self._keep = keep
 
     def show(self, system: System, part: float, text: str) -> None:
         full = round(_BAR * min(max(part, 0.0), 1.0))
@@ -108,24 +109,26 @@ class _Screen(ProgressLine):
 
     def show_end(self, run: DemoRun) -> DemoRun:
         self.end()
-        if not self._quiet:
-            seconds = f"{run.seconds:5.1f} s" if run.outcome != "not run" else ""
-            outcome = click.style(f"{run.outcome:<7}", fg=_COLOURS[run.outcome])
-            click.echo(f"{run.system.title:<22} {outcome} {seconds}  {run.reason}".rstrip(), err=True)
+        if self._quiet:
+            return run
+        seconds = f"{run.seconds:5.1f} s" if run.outcome != "not run" else ""
+        title = click.style(f"{run.system.title:<22}", bold=True)
+        outcome = click.style(f"{run.outcome:<7}", fg=_COLOURS[run.outcome])
+        click.echo(f"{title} {outcome} {seconds}  {run.reason}".rstrip())
+        for name, value in run.facts.items():
+            # Files that are about to be deleted are not listed.
+            if self._keep is not None or str(self._folder) not in str(value):
+                click.echo(f"  {name:<42} {_text(value)}")
+        click.echo()
         return run
 
-
-def _summary(ran: Sequence[DemoRun], folder: Path, keep: Path | None) -> None:
-    for one in ran:
-        click.echo(f"\n{click.style(one.system.title, bold=True)}")
-        for name, value in (one.facts or {one.outcome: one.reason}).items():
-            if keep is not None or str(folder) not in str(value):  # files that are about to be deleted are not listed
-                click.echo(f"  {name:<36} {_text(value)}")
-    click.echo()
-    if keep is None:
-        click.echo("Nothing was kept. To look around: penstock demo --keep demo")
-    else:
-        click.echo(f"Kept in {keep}. Look at it: penstock up --db {keep / DATABASE}")
+    def show_place(self) -> None:
+        if self._quiet:
+            return
+        if self._keep is None:
+            click.echo("Nothing was kept. To look around: penstock demo --keep demo")
+        else:
+            click.echo(f"Kept in {self._keep}. Look at it: penstock up --db {self._keep / DATABASE}")
 
 
 def _text(value: object) -> str:

@@ -30,6 +30,8 @@ TRANSIENT_SECONDS = 2.0
 )  # fmt: skip
 @click.option("-optimizeDbBeforeStartup", "optimize", is_flag=True, help="Taken, without effect: there is no need.")
 @click.option("-disableTelemetry", "telemetry", is_flag=True, help="Taken, without effect: nothing is sent anywhere.")
+@click.option("-jar", "jar", metavar="FILE", help="Taken, without effect: there is no Java.")
+@click.option("-Djava.library.path", "library_path", metavar="DIR", help="The same.")
 @click.option("--json", "as_json", is_flag=True, help="Print the ready line as JSON: url, db, pid.")
 @click.pass_context
 def command(
@@ -43,12 +45,14 @@ def command(
     delay: bool,
     optimize: bool,
     telemetry: bool,
+    jar: str | None,
+    library_path: str | None,
     as_json: bool,
 ) -> None:
     """Run a DynamoDB on a port, started with the options of DynamoDB Local.
 
-    In a script, put `penstock dynamodb-local` in the place of `java -jar DynamoDBLocal.jar`. The file is not DynamoDB
-    Local's: its shared-local-instance.db is neither read nor changed. New programs use `penstock serve`.
+    In a script, put `penstock dynamodb-local` in the place of `java`, or of `java -jar DynamoDBLocal.jar`. The file is
+    not DynamoDB Local's: its shared-local-instance.db is neither read nor changed. New programs use `penstock serve`.
 
     \b
     Examples:

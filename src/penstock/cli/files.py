@@ -68,7 +68,7 @@ def open_home(home: str) -> Files:
 @command.command("list", short_help="List files.", exit_codes={NOT_FOUND: "no such home"})
 @home_argument
 @click.argument("prefix", default="")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most this many.")
 @json_option
 def list_(home: str, prefix: str, limit: int | None, as_json: bool) -> None:
     """List the files of HOME whose keys begin with PREFIX, in the order of their keys.

@@ -329,7 +329,7 @@ def get(table: str, key: tuple[str, ...], target: str, consistent: bool, verbose
 @sort_option
 @where_option
 @index_option
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many items.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most this many items.")
 @click.option("--reverse", is_flag=True, help="The last first.")
 @consistent_option
 @db_option()
@@ -362,7 +362,7 @@ def query(
 @table_argument
 @where_option
 @index_option
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many items.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most this many items.")
 @segments_option
 @consistent_option
 @db_option()

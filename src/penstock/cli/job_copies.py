@@ -16,6 +16,7 @@ import orjson
 from penstock.cli.jobs import files_of, job_argument, open_jobs, print_line, print_result, store_options
 from penstock.cli.kit import databases, groups
 from penstock.cli.kit.exit_codes import INTERRUPTED, NOT_FOUND, NOT_READY, WORK_FAILED, CommandFailed, end_with
+from penstock.cli.kit.logs import log_warnings
 from penstock.cli.kit.options import (
     DB_VARIABLE,
     FILES_VARIABLE,
@@ -25,7 +26,7 @@ from penstock.cli.kit.options import (
     json_option,
     parse_pairs,
 )
-from penstock.cli.kit.output import log_warnings, one_line
+from penstock.cli.kit.output import one_line
 from penstock.client.database import Database, connect
 from penstock.errors import PenstockError
 from penstock.files import open_files

@@ -185,7 +185,7 @@ def files_of(target: str) -> Files | None:
 @click.option("--tag", metavar="NAME", help="Only those that have this tag.")
 @click.option("--since", metavar="TIME", help="Only those made since: 2026-11-15, 2026-11-15T10:00Z, or 3h, 2d ago.")
 @click.option("--until", metavar="TIME", help="Only those made until then.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most this many.")
 @token_option
 @json_option
 def list_(
@@ -261,7 +261,9 @@ def parse_moment(text: str) -> float:
 @command.command("show", short_help="Show a job with its history.", exit_codes=_NO_SUCH_JOB)
 @job_argument
 @store_options
-@click.option("--log", "lines", type=click.IntRange(0), default=20, show_default=True, help="The last so many entries.")
+@click.option(
+    "--log", "lines", type=click.IntRange(0), default=20, show_default=True, help="How many of the last entries."
+)
 @json_option
 def show(job_id: str, target: str, table: str | None, lines: int, as_json: bool) -> None:
     """Show a job with its history: arguments, progress, checkpoints, events, files.
@@ -655,14 +657,14 @@ def _print_results(results: list[dict[str, str]], as_json: bool) -> None:
         if "error" in one:
             click.echo(f"Error: {one['error']}", err=True)
         else:
-            later = ": it is told at its next report" if one.get("state") == State.PROCESSING else ""
+            later = ": it stops at its next report" if one.get("state") == State.PROCESSING else ""
             click.echo(f"{one['id']} {one.get('state', '')}{later}".rstrip())
 
 
 @command.command("pause", short_help="Pause a queue: workers take no more jobs from it.")
 @click.argument("queue", default="default")
 @store_options
-@click.option("--reason", default="", metavar="TEXT", help="Shown to whoever asks why its jobs wait.")
+@click.option("--reason", default="", metavar="TEXT", help="Shown by `penstock jobs why`.")
 @json_option
 def pause(queue: str, target: str, table: str | None, reason: str, as_json: bool) -> None:
     """Pause a queue: workers take no more jobs from it. Running jobs continue.

@@ -98,7 +98,9 @@ def command() -> None:
     "--grace", type=click.FloatRange(0), default=30.0, show_default=True, metavar="SECONDS",
     help="How long running records may continue after Ctrl-C.",
 )  # fmt: skip
-@click.option("--processes", type=click.IntRange(1, 256), help="Run in so many processes: for work that needs the CPU.")
+@click.option(
+    "--processes", type=click.IntRange(1, 256), help="Run in this many processes: for work that needs the CPU."
+)
 @click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler, tcp://host:8786.")
 @bookkeeping_option
 @dry_run_option
@@ -347,7 +349,7 @@ def _print_group(group: FailureGroup) -> None:
 @db_option()
 @click.option("--kind", metavar="KIND", help="Only those with this kind of error, such as ValueError.")
 @click.option("--message", metavar="TEXT", help="Only those with this message, as `failures` shows it.")
-@click.option("--limit", type=click.IntRange(1), help="So many of them, at most.")
+@click.option("--limit", type=click.IntRange(1), help="At most this many.")
 @bookkeeping_option
 @dry_run_option
 @yes_option

@@ -68,7 +68,7 @@ def open_schedules(target: str, table: str | None, place: str | None = None) -> 
 
 @command.command("list", short_help="List schedules by their next time.")
 @store_options
-@click.option("--limit", type=click.IntRange(1, 1_000), default=_LISTED, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=_LISTED, show_default=True, help="At most this many.")
 @token_option
 @json_option
 def list_(target: str, table: str | None, limit: int, token: str | None, as_json: bool) -> None:

@@ -583,8 +583,8 @@ def _key_names(session: Session, table: str) -> list[str]:
     help="Run the statements of this file; - is stdin.",
 )  # fmt: skip
 @click.option("--param", "values", multiple=True, metavar="VALUE", help="For a ?, in order: JSON, or else a text.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many items of each SELECT.")
-@click.option("--keep-going", is_flag=True, help="Go on after a statement that failed.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most this many items of each SELECT.")
+@click.option("--keep-going", is_flag=True, help="Continue after a statement that failed.")
 @click.option("--table", "as_table", is_flag=True, help="Show a table in a pipe too.")
 @json_option
 @exact_option

@@ -84,7 +84,7 @@ def command() -> None:
 @click.option("--from", "start", type=StartType(), default="latest", show_default=True, metavar="PLACE",
               help="Where to begin: latest, oldest (24 hours), or a time: 2026-11-18T09:30Z.")  # fmt: skip
 @click.option("--until-empty", is_flag=True, help="End when there is nothing more.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="End after so many changes.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="End after this many changes.")
 @click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only such changes; repeatable.")
 @json_option
 def tail(

@@ -19,8 +19,8 @@ import click
 
 from penstock.cli.kit import databases, groups
 from penstock.cli.kit.completion import complete_definitions, complete_tables
+from penstock.cli.kit.logs import log_warnings
 from penstock.cli.kit.options import db_option, files_option, listen_options
-from penstock.cli.kit.output import log_warnings
 from penstock.cli.serve import DEFAULT_FILE, stop_with_file
 from penstock.client.database import Database
 from penstock.client.transports.endpoints import MEMORY
@@ -220,7 +220,7 @@ def _announce(address: str, host: str, place: str, endpoint: str | None, token: 
     sys.stdout.flush()
     if any(not is_loopback(urlsplit(url).hostname or "") for url in urls):
         click.echo(
-            "The token and all data travel over plain HTTP: whoever sees the network sees them. "
+            "The token and all data travel over plain HTTP: anybody on the network can read them. "
             "Put a proxy with TLS before it, or use an SSH tunnel.",
             err=True,
         )

@@ -22,7 +22,8 @@ import orjson
 from penstock.cli.jobs import names_text
 from penstock.cli.kit import groups
 from penstock.cli.kit.exit_codes import LEASE_LOST, WORK_FAILED, end_with
-from penstock.cli.kit.output import JsonFormatter, log_as_json, log_warnings, one_line
+from penstock.cli.kit.logs import JsonFormatter, log_as_json, log_warnings
+from penstock.cli.kit.output import one_line
 from penstock.cli.supervisor import SourceFiles, Supervisor
 from penstock.client.database import Database
 from penstock.client.transports.base import Capabilities
@@ -100,7 +101,7 @@ def _says_its_end(run: Callable[..., None]) -> Callable[..., None]:
 )
 @click.option(
     "--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-    help="Exit within so many seconds, the grace included: for what is run by a clock, or ended by one.",
+    help="Exit within this many seconds, the grace included: for cron, CI and Lambda.",
 )  # fmt: skip
 @click.option("--supervisor", type=(int, int), hidden=True)
 @click.option(
@@ -157,7 +158,9 @@ def command(
     stops it at once; other workers of the machine then take its jobs at once, others when their leases have expired.
     """
     if reload and (burst or until_empty or time_limit is not None):
-        raise click.UsageError("--reload is for a worker that goes on: leave out --burst, --until-empty, --time-limit.")
+        raise click.UsageError(
+            "--reload is for a worker that keeps running: leave out --burst, --until-empty, --time-limit."
+        )
     grace_seconds = DEFAULT_GRACE_SECONDS if grace is None else grace
     if reload:  # this process does not import the app, which may be broken until its next change
         end_with(

@@ -60,6 +60,8 @@ _LOG = logging.getLogger(__name__)
 # A round never waits longer than this: another process may have made work that nobody told us of.
 _LONGEST_WAIT_SECONDS = 5.0
 _SHORTEST_WAIT_SECONDS = 0.001
+# What is found when a file is opened waits so long: a command that only reads is over by then, and has imported less.
+_OPENING_SECONDS = 0.5
 
 _REST: Final = 0.5
 """How long the thread rests after a round, in terms of the round: others write meanwhile, here or elsewhere."""
@@ -122,11 +124,15 @@ class Maintenance:
 
     def wake(self) -> None:
         """Says that there may be work now; starts the thread if it does not run yet."""
+        self._start()
+        self._wake.set()
+
+    def _start(self) -> None:
+        """Starts the thread, if it does not run yet. Its first round is when it is woken, or a moment later."""
         with self._starting:
             if self._thread is None and not self._stopping:
                 self._thread = threading.Thread(target=self._loop, name="penstock-maintenance", daemon=True)
                 self._thread.start()
-        self._wake.set()
 
     def wake_if_due(self) -> None:
         """When a file is opened: takes up what another process left."""
@@ -135,7 +141,7 @@ class Maintenance:
         db = self._engine.store.connection()
         left = db.execute(_LEFT).fetchone()[0] or _has_transfers(db)
         if left or any(_has_work(table.record) for table in self._engine.catalog.all(db)):
-            self.wake()
+            self._start()
 
     def notice(self, record: object) -> None:
         """When a table's record has been read: the process that did its work may have gone since this one began."""
@@ -145,7 +151,7 @@ class Maintenance:
     def take_up(self) -> None:
         """When work was seen that another process has begun, and may have left."""
         if self._thread is None and not self._stopping:
-            self.wake()
+            self._start()
 
     def stop(self) -> None:
         """Ends the thread after the step it is at."""
@@ -157,6 +163,7 @@ class Maintenance:
             thread.join()
 
     def _loop(self) -> None:
+        self._wake.wait(_OPENING_SECONDS)
         while not self._stopping and not self._engine.store.watch.failure:
             self._wake.clear()
             with self._engine.store.lock:

@@ -187,7 +187,7 @@ class App:
         not ended, the next is skipped, unless `cron_overlap` allows it.
         `tags` are words that `app.jobs.find(tag=…)` finds its jobs by. `capture_logs` is a level, such as "INFO": what
         the task logs from it on is also in the job's log. `secret` names parameters, fields below them ("order.card")
-        and parts of the result ("return.key") that no screen shows. They are stored all the same: `App(codec=…)`
+        and parts of the result ("return.key") that no screen shows. They are still stored: `App(codec=…)`
         encrypts.
         """
         if callable(name):
@@ -245,8 +245,8 @@ class App:
 
         The table is a name, a `Table`, a class of items, or `db.table(…)` of another database. Its stream must be on.
         Workers read the stream, and each change becomes one job, whatever dies meanwhile. `kinds` ("insert", "modify",
-        "remove") and `where`, a condition on the newest image, choose changes. With `batch`, up to so many are one job,
-        whose function gets a list. With `ordered`, the jobs of one item run one after the other, in order. It begins
+        "remove") and `where`, a condition on the newest image, choose changes. With `batch`, a job has up to that many,
+        and its function gets a list. With `ordered`, the jobs of one item run one after the other, in order. It begins
         at `start` when it is first seen; its place is kept as the group `task.{name}` of the table's consumers. The
         other `options` are those of `task`.
         """
@@ -398,7 +398,7 @@ class App:
         return self.store.get(job_id)
 
     def cancel(self, job_id: str, reason: str = "", *, cancel_children: bool = False) -> Job:
-        """Cancels a job that has not ended; one that runs is told at its next report, an async task at its `await`.
+        """Cancels a job that has not ended; one that runs stops at its next report, an async task at its `await`.
 
         With `cancel_children`, workers then cancel the jobs that its task has made, and theirs. Raises BadTransition.
         """

@@ -116,7 +116,7 @@ def _running(job: Job, around: Surroundings) -> str:
     if lease is None:
         return "is running"
     if job.cancel_reason is not None:
-        return f"is to be cancelled: {lease.owner}, which runs it, is told at its next report"
+        return f"is to be cancelled: {lease.owner}, which runs it, stops it at its next report"
     left = lease.takeable_at - around.now
     waits = "the next worker takes it over" if around.workers else "no worker is there to take it over"
     if around.holder_has_ended:

@@ -46,7 +46,7 @@ def policy(
 ) -> dict[str, Any]:
     """The policy document; `files` is the s3:// URL of the app's files.
 
-    Raises PenstockError for a role that there is not, and for files that are not on S3.
+    Raises PenstockError for an unknown role, and for files that are not on S3.
     """
     asked = tuple(dict.fromkeys(roles))
     if unknown := [role for role in asked if role not in ROLES]:

@@ -32,7 +32,7 @@ from penstock.jobs.model.job import Entry, History, Job, JobError, JobNotFound
 from penstock.jobs.model.state import State
 from penstock.jobs.store.conditions import StateFilter
 from penstock.jobs.store.store import JobStore
-from penstock.records.run_records import KEPT_SECONDS, RUNS_TABLE
+from penstock.records.runs_table import KEPT_SECONDS, RUNS_TABLE
 
 MOST_TABLES: Final = 500
 """Tables that are looked at for jobs: an account may have 2,500, and each is described by a call."""

@@ -207,7 +207,7 @@ class Task(Generic[P, R]):
         complete first. `concurrency_key`: at most `max_concurrent` jobs with it (1) run at once. `rate_key`: the jobs
         that share the task's rate. Where these are not given, the task's own are taken. `run_at` is an aware datetime,
         `delay` a timedelta or seconds. `tags`: up to five words that `app.jobs.find(tag=…)` finds it by, beside those
-        of the task. `webhook`: the URL that the job's end is told to.
+        of the task. `webhook`: the URL that is called when the job has ended.
         """
         if isinstance(depends_on, str) or not all(isinstance(one, str) for one in depends_on):
             raise BadJob(f"depends_on is a list of the ids of other jobs, such as [job.id], not {depends_on!r:.200}.")

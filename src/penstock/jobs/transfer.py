@@ -314,7 +314,7 @@ class _Copier:
     def _copy_file(self, saved: SavedFile) -> None:
         if self._source.files is None:
             raise PenstockError(
-                f"{self.copy.id} has files, such as {saved.key}, and nobody says where they are: give --files, or "
+                f"{self.copy.id} has files, such as {saved.key}, and it is not known where they are: give --files, or "
                 "set PENSTOCK_FILES, to the place that its app uses."
             )
         assert self._target.files is not None

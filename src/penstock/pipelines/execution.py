@@ -54,7 +54,7 @@ class PipelineReport:
     outputs: Mapping[str, Any]
     """Those of the steps that are done."""
     stopped: str = ""
-    """Why it stopped before the end: run the same job again, and it goes on there. Empty when it is finished."""
+    """Why it stopped before the end: run the same job again, and it continues there. Empty when it is finished."""
 
     def __getitem__(self, output: str) -> Any:
         return self.outputs[output]
@@ -75,7 +75,7 @@ class PipelineReport:
         return tuple(step.name for step in self.steps if step.how == "reused")
 
     def __str__(self) -> str:
-        end = f"stopped: {self.stopped}. Run it again to go on." if self.stopped else "finished."
+        end = f"stopped: {self.stopped}. Run it again to continue." if self.stopped else "finished."
         head = f"{self.pipeline} {self.job_id}: {len(self.ran)} ran, {len(self.reused)} reused, {end}"
         return "\n".join([head, *(str(step) for step in self.steps)])
 
@@ -288,7 +288,7 @@ class Execution:
         except Exception as error:
             error.add_note(
                 f"In the step {step.name!r} of the pipeline {self.pipeline!r}. What was done before it is kept: "
-                f"run the job {self.job_id} again, and it goes on here."
+                f"run the job {self.job_id} again, and it continues here."
             )
             raise
 

@@ -117,7 +117,7 @@ class Pipeline:
 
         Inputs are JSON values, files of this machine (a Path), or saved ones; those that are not given are as they were
         in this job. After `soft_time_limit_seconds` it stops between two steps or items: then the report is not
-        `finished`, and the next run goes on there. A step that raises fails the job; what it raised comes through.
+        `finished`, and the next run continues there. A step that raises fails the job, and its exception is raised.
         Raises JobIdRequired, BadPipeline, PipelineHeld if another run has had the job for longer than `wait_seconds`.
         """
         job_id = checked_job_id(self.name, job_id)
@@ -152,7 +152,7 @@ class Pipeline:
     ) -> PipelineReport:
         """The same within a task: the task's job is the pipeline's, and its worker keeps the lease.
 
-        When the worker dies, the job goes on on another one, at the first step that is not done.
+        When the worker dies, another one continues the job at the first step that is not done.
         """
         wanted = Inputs(self.name, self.inputs, self.parameters, inputs)
         self.check()

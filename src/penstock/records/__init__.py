@@ -8,6 +8,7 @@
     run/               one run: the schedule, the workers, the outcomes, the report
     processor.py       RecordProcessor, which puts them together
     failed_records.py  what failed for good, listed and made pending again
+    runs_table.py      the table that runs are noted in
     run_records.py     what is stored of a run
 
 The names below are what a program needs. They are loaded when first used.

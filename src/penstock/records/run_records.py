@@ -23,11 +23,10 @@ from penstock.records.executors import Function
 from penstock.records.processor import RecordProcessor, new_run_id
 from penstock.records.run.report import Progress, Report
 from penstock.records.run.run import Interrupted, ProcessingStopped
+from penstock.records.runs_table import KEPT_SECONDS, RUNS_TABLE
 from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Table
 
-RUNS_TABLE: Final = "penstock-record-runs"
-KEPT_SECONDS: Final = 30 * 86_400
 _EVERY_SECONDS: Final = 1.0
 _MOST_KINDS: Final = 50
 _DEFINITION: Final = Table(RUNS_TABLE, key="run_id:S", ttl="expires_at", tags={"ManagedBy": "penstock"})

@@ -129,7 +129,7 @@ class ChangeWaits:
                     self._loop.call_soon_threadsafe(self._answer_all)
                     self._ended.wait(GAP_SECONDS)
             except (PenstockError, RuntimeError) as error:  # the file is lost, or the loop has ended
-                _log.warning("Nobody is told of changes any more: %s", error)
+                _log.warning("Waiting for changes does not work any more: %s", error)
                 return
 
     def stop(self) -> None:

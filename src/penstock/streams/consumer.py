@@ -190,7 +190,7 @@ class Consumer:
         """Calls the handler for each change until `stop` is called, or (follow=False) there are no more.
 
         What the handler raises is tried again as `retries` says. Then "stop" raises ChangeFailed: the change comes
-        again when somebody reads on. "keep" keeps the change aside, goes on, and hands it to the handler again when
+        again at the next read. "keep" keeps the change aside, continues, and hands it to the handler again when
         `penstock streams redrive` asks for it.
         """
         policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)

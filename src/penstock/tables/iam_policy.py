@@ -100,7 +100,7 @@ def policy(
     """The policy document, for the tables that are defined and for those of the full names `also`.
 
     Only what the definitions use is in it: without point-in-time recovery in any of them, no UpdateContinuousBackups. A
-    table that is only named may use everything. Raises ValueError for a command that there is not.
+    table that is only named may use everything. Raises ValueError for an unknown command.
     """
     asked, others = tuple(dict.fromkeys(commands)), tuple(also)
     needs = frozenset[tuple[Scope, str]]().union(*(_needs(one, tables, named=bool(others)) for one in asked))

@@ -181,7 +181,7 @@ class Filter(StrictModel):
     tag: Name | None = None
     since: str | None = Field(default=None, description="Made since this time, which has a time zone.")
     until: str | None = None
-    limit: int | None = Field(default=None, ge=1, le=100_000, description="At most so many.")
+    limit: int | None = Field(default=None, ge=1, le=100_000, description="At most this many.")
     dry_run: bool = Field(default=False, description="Only count them.")
 
 
@@ -323,7 +323,7 @@ class ScheduleView(BaseModel):
     task: str
     schedule: str = Field(description="The cron expression and its time zone.")
     paused: bool
-    declared: bool = Field(description="Whether it stands in the code: @app.task(cron=…).")
+    declared: bool = Field(description="Whether it is declared in the code: @app.task(cron=…).")
     fired_at: str | None
     next_at: str | None
 

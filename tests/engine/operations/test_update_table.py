@@ -464,3 +464,13 @@ def test_a_table_that_goes_tells_little_of_itself(engine: Engine) -> None:
     told = engine.execute("DeleteTable", {"TableName": "jobs"})["TableDescription"]
     assert told["TableStatus"] == "DELETING" and told["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
     assert not told.keys() & {"KeySchema", "AttributeDefinitions", "CreationDateTime", "GlobalSecondaryIndexes"}
+
+
+@pytest.mark.parametrize("other", ["S", "N"])
+def test_an_attribute_that_is_defined_twice_is_refused(engine: Engine, other: str) -> None:
+    create(engine)
+    twice = [*definitions("b"), {"AttributeName": "b", "AttributeType": other}]
+    assert "Attribute Name is duplicated: b" in refusal(
+        engine, AttributeDefinitions=twice, GlobalSecondaryIndexUpdates=made("b")["GlobalSecondaryIndexUpdates"]
+    )
+    assert [one["AttributeName"] for one in describe(engine)["AttributeDefinitions"]] == ["a"]

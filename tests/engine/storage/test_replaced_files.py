@@ -19,7 +19,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from replaced_files import LOST, OF_THE_LOG, WAYS, copy_over, delete, get, keys, put, rename_over, writer
+from replaced_files import LOST, OF_THE_LOG, WAYS, copy_over, delete, delete_log, get, keys, put, rename_over, writer
 from sample_tables import make, table
 
 from penstock.engine import Engine, Pending
@@ -315,6 +315,20 @@ def wait_for_keys(ledger: Path, count: int) -> None:
     while len(ledger.read_text().splitlines()) < count:
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_a_process_that_stops_copies_a_deleted_log_also_while_another_has_it_open(path: Path, tmp_path: Path) -> None:
+    with Engine(str(path)) as staying:
+        get(staying, "first")
+        stopping = Engine(str(path))
+        put(stopping, "second")
+        delete_log(path, path)
+        with pytest.raises(DatabaseLost):
+            put(stopping, "third")
+        stopping.close()
+        # Not by this process, whose locks on the file would be gone.
+        subprocess.run(["cp", str(path), str(tmp_path / "copy.db")], check=True)
+    assert keys(tmp_path / "copy.db") >= {"first", "second"}
 
 
 @every_way

@@ -12,6 +12,8 @@ import pytest
 from vector_tables import found, keys, numbers, put, search, vector, vector_index, vector_table
 
 from penstock.engine import Engine
+from penstock.engine.catalog import row_keys
+from penstock.engine.operations import vector_search
 from penstock.engine.vectors import matrix
 from penstock.errors import DynamoDBError, ResourceNotFoundException, SerializationException, ValidationException
 
@@ -83,6 +85,32 @@ def test_equal_scores_are_in_the_order_of_keys(engine: Engine) -> None:
     assert first[0] == "nearer"
     assert found(engine, "things", 1, 0, 0, top=3) == first[:3]
     assert set(first) == {"nearer", "m", "z", "b", "a"}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_of_many_equal_vectors_only_the_items_that_are_answered_are_read(
+    engine: Engine, function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger may store one vector a million times, beside items of 400 KB."""
+    engine.execute("CreateTable", vector_table("same", vector_index(function=function)))
+    for start in range(0, 1250, 25):
+        puts = [
+            {"PutRequest": {"Item": {"pk": {"S": f"k{at:05}"}, "embedding": vector(1, 2, 3)}}}
+            for at in range(start, start + 25)
+        ]
+        engine.execute("BatchWriteItem", {"RequestItems": {"same": puts}})
+    engine.execute("PutItem", {"TableName": "same", "Item": {"pk": {"S": "far"}, "embedding": vector(-3, 2, -1)}})
+    sizes: list[int] = []
+    read = vector_search._read
+
+    def note(context: Any, table: Any, index: Any, keys: list[bytes]) -> Any:
+        sizes.append(len(keys))
+        return read(context, table, index, keys)
+
+    monkeypatch.setattr(vector_search, "_read", note)
+    everything = sorted((row_keys.text_keys(f"k{at:05}", "")[0], f"k{at:05}") for at in range(1250))
+    assert found(engine, "same", 1, 2, 3, top=3) == [pk for _, pk in everything[:3]]
+    assert sizes == [3]
 
 
 def test_the_vector_is_left_out_unless_it_is_asked_for(filled: Engine) -> None:

@@ -191,7 +191,7 @@ def test_the_demo_shows_all_of_it(tmp_path: Path) -> None:
     assert facts["retries of one that came too early"] == 5
     assert facts["then"] == "dead-lettered, replayed: handled, delivered again: duplicate"
     assert (facts["signed webhook"], facts["forged webhook"]) == ("completed", "refused")
-    assert facts["subscription after the cancel of an old one"] == "demo-sub active"
+    assert facts["subscription, an old one being cancelled"] == "demo-sub active"
     assert facts["expenses of a CSV file"] == "2 added, again: 0"
     assert told == sorted(told)
     assert told[-1] == 1.0

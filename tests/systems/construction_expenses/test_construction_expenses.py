@@ -84,6 +84,9 @@ def test_an_american_file_has_the_month_first_and_amounts_in_brackets() -> None:
         ("Paid on,Was,Cost\n2025-01-02,x,7.1", FileOptions(currency="EUR", columns=NAMED), "7.10"),
         ('date,amount,description\n2025-01-02,"EUR 1,5","two\nlines"', None, "1.50"),
         ("date;amount\n2025-01-02;1,234", FileOptions(currency="EUR", decimal="point"), "1234.00"),
+        ('日付,取引先,金額\n2025/01/02,山田工務店,"¥120,000"', None, "120000"),
+        ("date;amount;currency\n2025-01-02;120.000;JPY", None, "120000"),
+        ("date;amount\n2025-01-02;120.000", FileOptions(currency="KRW"), "120000"),
     ],
 )  # fmt: skip
 def test_dialects(text: str, options: FileOptions | None, amount: str) -> None:
@@ -100,7 +103,9 @@ def test_dialects(text: str, options: FileOptions | None, amount: str) -> None:
         ("date,amount,betrag,currency\n2025-01-01,1,2,EUR", "--column"),
         ("date,contractor\n2025-01-01,x", "no column for the amount"),
         ("a,b\n1,2", "No header"),
-        ("", "No header"),
+        ("", "The file is empty"),
+        ("\ufeff\r\n", "The file is empty"),
+        ("date,amount\n2025-01-01,$1.50", "$ is that of several countries): give --currency USD"),
         ("date,amount,currency", "no row"),
         ("date,amount\n2025-01-01,1", "--currency"),
         ("date,amount,currency\n2025-13-01,1,EUR\n2025-01-01,x,EUR\n,1,EUR\n2025-01-01,1.5,JPY", "line 5: 1.5 JPY"),
@@ -202,6 +207,12 @@ def test_totals_are_exact_by_month_contractor_and_currency() -> None:
     assert len(add_up(items, since="2025", until="2025", by_month=False, by_contractor=False).rows) == 2
 
 
+def test_columns_that_nobody_reads_are_told() -> None:
+    """`Kontakt` of a German program was dropped without a word, and all totals were of nobody."""
+    read = read_expenses("Datum;Kontakt;Betrag;Währung;Kostenstelle;Leer\n1.7.2025;Bau AG;1,50;EUR;470;\n".encode())
+    assert (read.expenses[0].contractor, read.unused) == ("Bau AG", ("Kostenstelle",))
+
+
 # ── commands ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -226,6 +237,10 @@ def test_a_bookkeepers_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     told = json.loads(run("import", "acme", "de.csv", "--json").stdout)
     assert (told["added"], told["duplicates"], told["decimal"]) == (0, 4, "comma")
     run("import", "acme", "us.csv")
+    Path("odd.csv").write_text('date,amount,currency,contractor,cost centre,note\n2024-01-05,1,EUR,x\x1b[2J,7,"a\nb"\n')
+    assert "Not used: cost centre." in run("import", "odd", "odd.csv").output
+    assert run("list", "odd").output.count("\n") == 1, "what has two lines is shown in one"
+    assert "\x1b" not in run("totals", "odd").output
     Path("bad.csv").write_text("date,amount,currency\n2025-01-01,x,EUR\n")
     assert "line 2: 'x' is no amount" in run("import", "acme", "bad.csv", code=1).output
     add = ("add", "acme", "--amount", "5.5", "--currency", "EUR", "--contractor", "Bau AG", "--date", "2025-09-01")

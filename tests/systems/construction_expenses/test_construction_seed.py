@@ -239,7 +239,7 @@ def test_S1_12_a_wait_has_a_deadline_and_the_next_run_joins_it(monkeypatch: pyte
         run("apply", "construction-expenses", "--table", "companies", "--yes")
         for _ in range(2):
             ended = add_index(code=1, **SIMPLE, MAX_WAIT="0").output
-            assert "Run the same command again: it goes on where this stopped." in ended
+            assert "Run the same command again: it continues where this stopped." in ended
         clock.advance(61)
         add_index(**SIMPLE)
         found = described(slow.url, SIMPLE["TABLE_NAME"])["GlobalSecondaryIndexes"]

@@ -145,3 +145,21 @@ def test_two_topics_of_a_layer_never_have_one_name():
 
 def test_a_topic_without_keywords_is_named_by_a_quotation():
     assert KeywordNamer().name(Topic(0, 0, (0,), (), (0,), (0.0, 0.0)), ["so be it"]) == "“so be it”"
+
+
+def test_nouns_that_japanese_writes_in_hiragana_are_words_of_a_topic():
+    """Of a town's comments on ごみ (rubbish), topics were called by whole comments: no word was left."""
+    assert written("海岸のごみを拾う", "ja")[:2] == ["海岸", "ごみ"]
+    assert written("こどもの遊び場がほしい", "ja") == ["こども", "遊び場"]
+    assert written("子どもの本", "ja") == ["子ども", "本"]
+    assert written("そうしてほしいということです", "ja") == [], "what holds a sentence together"
+    katakana, hiragana = (language("ja").runs(word)[0][0].stem for word in ("ゴミ", "ごみ"))
+    assert katakana == hiragana
+
+
+def test_what_stands_or_is_lacking_is_no_topic_in_german():
+    assert written("Hunde gehören nicht auf den Wochenmarkt, es fehlen Kitaplätze", "de") == [
+        "Hunde",
+        "Wochenmarkt",
+        "Kitaplätze",
+    ]

@@ -209,7 +209,7 @@ def test_a_job_that_cannot_be_is_refused(queue: JobQueue):
 
 @pytest.mark.crash
 def test_S3_13_the_poller_runs_a_conversation_to_its_topics(tmp_path: Path):
-    pytest.importorskip("umap", reason="needs the extra: pip install 'penstock[delphi]'")
+    pytest.importorskip("wordllama", reason="needs the extra: pip install 'penstock[delphi]'")
     database = str(tmp_path / "delphi.db")
     penstock = [sys.executable, "-m", "penstock", "delphi"]
     made = subprocess.run(

@@ -24,7 +24,7 @@ DATA = Path(os.environ.get("PENSTOCK_POLIS_DATA", HERE.parent / "shared" / "data
 pytestmark = pytest.mark.skipif(
     not DATA.is_dir(), reason="no conversations of Pol.is here: PENSTOCK_POLIS_DATA names their folder"
 )
-needs_umap = pytest.importorskip("umap", reason="needs the extra: pip install 'penstock[delphi]'")
+pytest.importorskip("wordllama", reason="needs the extra: pip install 'penstock[delphi]'")
 compiled = pytest.mark.skipif(
     not (evoc_is_compiled() or os.environ.get("PENSTOCK_TEST_EVOC")),
     reason="EVoC is not compiled here, which takes minutes: PENSTOCK_TEST_EVOC=1 does it",

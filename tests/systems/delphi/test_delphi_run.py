@@ -21,6 +21,7 @@ from penstock.systems.delphi.analysis.clusters import Layers, cluster_vectors
 from penstock.systems.delphi.analysis.conversation import Comment, Conversation, parse_conversation
 from penstock.systems.delphi.analysis.embeddings import embedder_named
 from penstock.systems.delphi.analysis.languages import detect_languages
+from penstock.systems.delphi.analysis.layout import lay_out
 from penstock.systems.delphi.analysis.libraries import library, one_thread
 from penstock.systems.delphi.analysis.projection import Projection, project_vectors
 from penstock.systems.delphi.analysis.topics import KeywordNamer, Topic, describe_topics
@@ -38,7 +39,7 @@ from penstock.systems.delphi.results import (
 )
 from penstock.systems.delphi.tables import RANGES
 
-pytest.importorskip("umap", reason="needs the extra: pip install 'penstock[delphi]'")
+pytest.importorskip("wordllama", reason="needs the extra: pip install 'penstock[delphi]'")
 
 JOB = "pipeline_run_of_the_town"
 KEPT = [comment.id for comment in parse_conversation(world.SAMPLE.read_bytes()).comments]
@@ -383,6 +384,22 @@ def test_S3_12_odd_conversations_have_a_map_and_names_too(texts: list[str], embe
     assert len(DataConverter.batch_convert_clusters("c", ids, layers, topics, projection.positions, job_id="j")) == len(
         texts
     )
+
+
+def test_S3_12_groups_of_the_graph_lie_apart_on_the_map_and_compile_nothing() -> None:
+    numpy, sparse = pytest.importorskip("numpy"), pytest.importorskip("scipy.sparse")
+    random = numpy.random.RandomState(5)
+    groups = numpy.repeat([0, 1, 2], 20)
+    together = groups[:, None] == groups[None, :]
+    weights = random.uniform(0.3, 1.0, size=(60, 60)) * numpy.where(together, 1.0, 0.001)
+    graph = sparse.csr_matrix(numpy.triu(weights, 1) + numpy.triu(weights, 1).T)
+    start = random.normal(size=(60, 2))
+    places = lay_out(graph, start, numpy.random.RandomState(1))
+    apart = numpy.linalg.norm(places[:, None] - places[None, :], axis=2)
+    numpy.fill_diagonal(apart, numpy.inf)
+    nearest = numpy.argsort(apart, axis=1)[:, :10]
+    assert (groups[nearest] == groups[:, None]).all()
+    assert numpy.array_equal(places, lay_out(graph, start, numpy.random.RandomState(1)))
 
 
 def test_S3_12_directions_that_lanczos_does_not_part_are_found_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,12 @@ from click.testing import CliRunner, Result
 pytest.importorskip("wordllama", reason="needs the extra: pip install 'penstock[delphi]'")
 
 from penstock.cli.main import cli
+from penstock.client.database import connect
 from penstock.systems.delphi.analysis.clusters import ALONE, OUTLIER, WORDLESS, cluster_vectors
 from penstock.systems.delphi.analysis.conversation import BadConversation
 from penstock.systems.delphi.analysis.libraries import one_thread
 from penstock.systems.delphi.analysis.votes import parse_summary, parse_votes, path_beside, sum_up
+from penstock.systems.delphi.report import report_of
 from penstock.systems.delphi.results import Results
 
 COMMENTS = [
@@ -111,6 +113,21 @@ def test_a_comment_that_no_column_has_has_no_votes_and_odd_cells_are_none():
 def test_a_file_of_another_name_does_not_take_the_votes_beside_it(export: Path):
     assert path_beside(export / "comments.csv", "summary.csv") == export / "summary.csv"
     assert path_beside(export / "other.csv", "summary.csv") is None
+
+
+def test_no_comment_is_told_as_consensus_and_as_divided(tmp_path: Path):
+    """Four of six agreed: the report had the comment in both of its lists."""
+    rows = ["comment-id,author-id,agrees,disagrees,moderated,comment-body"]
+    rows += [f"{at},1,{4 - at % 2},{2 + at % 2},1,{text}" for at, text in enumerate(COMMENTS)]
+    (tmp_path / "comments.csv").write_text("\n".join(rows))
+    url = str(tmp_path / "d.db")
+    assert run("delphi", "run", str(tmp_path), "--db", url, "--job-id", "six").exit_code == 0
+    with connect(url) as db:
+        found = report_of(Results(db), "six")
+    assert found["consensus"]
+    assert found["divisive"]
+    for lists in (found, *found["topics"]):
+        assert not set(lists["consensus"]) & set(lists["divisive"])
 
 
 def test_tables_have_votes_languages_and_topics(database: str):

@@ -17,6 +17,7 @@ from penstock.tables.definitions.problems import DefinitionError
 from penstock.tables.definitions.sources import LoadingError, load
 
 MODULE = """
+from penstock import Attr, attr, item
 from penstock.tables.definitions.definition import Index, Table
 
 companies = Table("companies", "companyId:S", indexes=[Index("by-email", "email:S")])
@@ -37,6 +38,25 @@ def laid_out(layout="safe"):
 
 class group:
     one = companies
+
+
+@item("people")
+class Person:
+    id: Attr[str] = attr(key=True)
+
+
+@item("shop")
+class Customer:
+    pk: Attr[str] = attr(key=True)
+
+
+@item("shop")
+class Order:
+    pk: Attr[str] = attr(key=True)
+    day: Attr[str] = attr(index="by-day")
+
+
+models = [companies, Customer, Person, Order]
 """
 
 
@@ -47,7 +67,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:
-        del sys.modules[name]
+        if not name.startswith("penstock"):  # a class of the second import is not that of the first
+            del sys.modules[name]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +80,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("made", ["companies", "jobs"]),
         ("laid_out", ["compat"]),
         ("group.one", ["companies"]),
+        ("Person", ["people"]),
+        ("models", ["companies", "shop", "people"]),
     ],
 )
 def test_an_attribute_of_a_module(here: Path, attribute: str, names: list[str]) -> None:
@@ -74,6 +97,7 @@ def test_an_attribute_of_a_module(here: Path, attribute: str, names: list[str]) 
         ("shop_tables:missing", "shop_tables has no missing"),
         ("shop_tables:nothing", "there is no Table in it: it is empty"),
         ("shop_tables:wrong", "a Table was expected there, not str"),
+        ("shop_tables:Table", "a Table was expected there, not the class Table"),
         ("no_such_module_here:x", "there is no module no_such_module_here"),
         ("broken_tables:x", "importing broken_tables fails: ZeroDivisionError: division by zero"),
         ("lacking_tables:x", "importing lacking_tables fails: No module named 'not_there_either'"),

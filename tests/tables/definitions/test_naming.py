@@ -27,7 +27,7 @@ def test_a_full_name_that_is_too_long_is_refused_with_all_others() -> None:
     with pytest.raises(DefinitionError) as caught:
         check_names(long, Naming("construction-expenses"))
     assert [one.place for one in caught.value.problems] == [f"table '{'x' * 250}'", f"table '{'y' * 250}'"]
-    with pytest.raises(DefinitionError, match="has 1 characters"):
+    with pytest.raises(DefinitionError, match="its full name has 1 characters"):
         check_names([Table("z", "id:S")], Naming())
 
 

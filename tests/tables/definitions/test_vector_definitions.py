@@ -157,11 +157,12 @@ def test_a_new_table_is_shown_in_full() -> None:
     ) in created_lines(NOTES)
 
 
-def test_tables_show_has_vector_indexes(path: str) -> None:
+def test_tables_show_has_vector_indexes(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "150")
     with penstock.connect(path) as db:
         make(db, NOTES, "notes")
         db.table("notes").put({"id": "a", "tenant": "t", "embedding": [1, 0, 0]})
-    told = CliRunner().invoke(cli, ["tables", "show", "notes", "--db", path, "--table"])
+    told = CliRunner().invoke(cli, ["tables", "show", "notes", "--db", path, "--table"], env={"COLUMNS": "160"})
     assert told.exit_code == 0, told.output
     assert "by-meaning" in told.output and "cosine" in told.output and "tenant:S" in told.output
     form = json.loads(CliRunner().invoke(cli, ["tables", "show", "notes", "--db", path, "--json"]).output)

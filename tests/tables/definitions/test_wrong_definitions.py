@@ -18,7 +18,7 @@ from penstock.tables.definitions.definition import Index, Maximum, Table, Throug
 from penstock.tables.definitions.export_file import ExportError, export_form, read_export
 from penstock.tables.definitions.problems import DefinitionError
 
-WRONG = """from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput
+WRONG = """from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput, VectorIndex
 
 all = [
     Table("logs", "id:S"),
@@ -32,6 +32,11 @@ all = [
     [
         ('Table("jobs", "id:S", ttl=True)', "table 'jobs': ttl is True. Use the name of an attribute"),
         ('Table("jobs", "id:S", indexes=["x"])', "table 'jobs': indexes is ('x',). Use a list of Index(…)"),
+        (
+            'Table("jobs", "id:S", indexes=[VectorIndex("near", "embedding", dimensions=4)])',
+            "table 'jobs': indexes is (VectorIndex(n...jection='ALL'),). Use a list of Index(…), such as "
+            '[Index("by-state", "state:S")]; a VectorIndex belongs to vector_indexes',
+        ),
         ('Table("jobs", "id:S", tags=["a"])', "table 'jobs': tags is ['a']. Use a mapping"),
         ('Table("jobs")', 'table \'jobs\': key is missing. Write Table("jobs", "id:S")'),
         ('Table(key="id:S")', "table: name is missing"),

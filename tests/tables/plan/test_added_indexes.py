@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from fleets import Place
 
+from penstock.errors import PenstockError
 from penstock.tables.apply.apply import apply, ensure_tables
+from penstock.tables.definitions import problems
 from penstock.tables.definitions.definition import Index, Table, Throughput
 from penstock.tables.plan.changes import AddIndex, DropIndex, SetTtl, UpdateBilling
 from penstock.tables.plan.survey import keep_added_indexes
@@ -57,3 +59,25 @@ def test_a_program_that_makes_its_tables_leaves_an_added_index_alone(place: Plac
     ensure_tables(place.db, [WANTED], place.naming)
     description = place.db.execute("DescribeTable", {"TableName": place.naming.full_name("users")})["Table"]
     assert {one["IndexName"] for one in description["GlobalSecondaryIndexes"]} == {"by-email", "by-name", "by-phone"}
+
+
+def test_an_index_that_stays_and_has_an_attribute_with_another_type_is_told_before_anything_is_done(
+    place: Place,
+) -> None:
+    """DynamoDB would refuse the new index only after the old one is dropped."""
+    place.apply(Table("users", "id:S", indexes=[Index("by-email", "email:S"), Index("by-phone", "phone:S", "email:S")]))
+    wanted = Table("users", "id:S", indexes=[Index("by-email", "email:B")])
+    with pytest.raises(
+        PenstockError, match=r"'email' is B in index by-email and S in index by-phone.*--drop-index"
+    ) as no:
+        keep_added_indexes(place.survey(wanted))
+    assert "users: index by-phone stays, though no definition has it, and the definition leaves no room" in str(
+        no.value
+    )
+    apply(place.db, keep_added_indexes(place.survey(wanted), ["users.by-phone"]))
+    assert keep_added_indexes(place.survey(wanted)).plan.is_empty
+
+
+def test_an_account_with_higher_quotas_keeps_what_it_has(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(problems, "GLOBAL_INDEXES", 1)
+    assert keep_added_indexes(place.survey(Table("users", "id:S"))).tables[0].note

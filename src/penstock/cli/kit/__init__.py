@@ -1,7 +1,8 @@
 """What all command groups share.
 
 exit_codes.py   the codes that commands end with, and the error that carries one
-output.py       text that is safe for a terminal, JSON, progress lines, the log
+output.py       text that is safe for a terminal, JSON, progress lines
+logs.py         the log: lines, or lines of JSON
 grid.py         rows in columns that fit a terminal
 options.py      --db, --json, --yes, --dry-run and others; the question before a change
 groups.py       commands and groups: sections, lazy imports, "did you mean", errors as text or JSON

@@ -12,19 +12,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import click
-import orjson
 from click.shell_completion import CompletionItem
 
 from penstock.cli.kit.exit_codes import FAILED, INTERRUPTED, CommandFailed, exit_codes_text
@@ -118,6 +115,8 @@ class Group(click.Group):
         variable = complete_var or f"_{prog_name}_COMPLETE".replace("-", "_").replace(".", "_").upper()
         if not os.environ.get(variable, "").endswith("_complete"):
             return super()._main_shell_completion(ctx_args, prog_name, complete_var)
+        import logging  # here alone: a help page needs none
+
         level = logging.root.manager.disable
         logging.disable()
         try:
@@ -132,6 +131,8 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not name.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
+            from difflib import get_close_matches
+
             near = self.synonyms.get(name) or get_close_matches(name, self.list_commands(ctx), n=3)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
@@ -220,6 +221,8 @@ def show_error(error: click.ClickException, *, as_json: bool) -> None:
     details = getattr(error.__cause__, "form", None)
     if isinstance(details, dict):
         form["details"] = details
+    import orjson
+
     click.echo(orjson.dumps({"error": form}).decode(), err=True)
 
 

@@ -40,7 +40,7 @@ files_option = click.option(
     help=f"Where files are: a folder, or s3://bucket/prefix. Also {FILES_VARIABLE}.",
 )  # fmt: skip
 limit_option = click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="At most so many."
+    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="At most this many."
 )
 token_option = click.option("--token", metavar="TOKEN", help="Where the previous page ended.")
 out_file_option = click.option(

@@ -14,23 +14,20 @@ Names, errors and log lines come from jobs and items, so from whoever could writ
 
 from __future__ import annotations
 
-import logging
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from decimal import Decimal
-from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
-import orjson
 
-from penstock.clock import utc_text
 from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # ── safe text ────────────────────────────────────────────────────────────────────────────────────
 
@@ -155,6 +152,8 @@ def wants_colour() -> bool:
 
 
 def print_json(form: Any) -> None:
+    import orjson  # here and below by the first call: a help page prints none
+
     click.echo(orjson.dumps(form, option=orjson.OPT_INDENT_2).decode())
 
 
@@ -170,6 +169,8 @@ def plain(value: Any) -> Any:
     """An item's value as orjson takes it: a Decimal is the number that its text says, a set a sorted list, bytes are
     hex. No digit is lost.
     """
+    from decimal import Decimal
+
     match value:
         case dict():
             return {name: plain(one) for name, one in value.items()}
@@ -178,6 +179,8 @@ def plain(value: Any) -> Any:
         case set():
             return [plain(one) for one in sorted(value)]
         case Decimal():
+            import orjson
+
             return orjson.Fragment(str(value))
         case bytes():
             return value.hex()
@@ -235,6 +238,8 @@ class ProgressLine:
     def tell(self, text: str) -> None:
         """The text, cut where a narrow terminal ends."""
         if self.shown:
+            import shutil
+
             text = text[: shutil.get_terminal_size().columns - 1]
             click.echo("\r" + text.ljust(self._length), nl=False, err=True)
             self._length = len(text)
@@ -279,60 +284,3 @@ class ByteLine(ProgressLine):
 
     def restart(self) -> None:
         self._done = 0
-
-
-# ── the log ──────────────────────────────────────────────────────────────────────────────────────
-
-
-class _OneLineFormatter(logging.Formatter):
-    """A message with a line end in it makes no message of its own. A traceback, which follows one, keeps its lines."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
-        job_id = getattr(record, "job_id", "")  # a JobLogFilter has added it
-        about = f"{job_id}: " if job_id and job_id not in record.message else ""
-        record.message = one_line(about + record.message)
-        return super().formatMessage(record)
-
-
-class JsonFormatter(logging.Formatter):
-    """A line of JSON for each record."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        form: dict[str, Any] = {
-            "at": utc_text(record.created),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        for name in ("job_id", "task", "attempt", "outcome", "seconds"):
-            value = getattr(record, name, None)
-            if value not in (None, "", 0):
-                form[name] = value
-        if record.exc_info and record.exc_info[0] is not None:
-            form["error"] = {"kind": record.exc_info[0].__name__, "trace": self.formatException(record.exc_info)}
-        return orjson.dumps(form, default=str).decode()
-
-
-def log_as_json() -> None:
-    """Every handler that writes to a terminal's streams writes JSON from now on; those for files stay as they are."""
-    log_warnings()
-    others = [one for one in list(logging.root.manager.loggerDict.values()) if isinstance(one, logging.Logger)]
-    for logger in (logging.root, *others):
-        for handler in logger.handlers:
-            if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
-                handler.setFormatter(JsonFormatter())
-
-
-def log_warnings() -> None:
-    """Warnings go to stderr, unless the user's own code has said where: so it is called after that is loaded.
-
-    Where it has said so for some loggers only, this is for ours.
-    """
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLineFormatter("%(levelname)s %(message)s"))
-    ours = logging.getLogger("penstock")
-    if ours.hasHandlers():
-        return
-    others = list(logging.root.manager.loggerDict.values())
-    is_untouched = not any(isinstance(one, logging.Logger) and one.handlers for one in others)
-    (logging.root if is_untouched else ours).addHandler(handler)

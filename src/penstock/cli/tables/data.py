@@ -258,7 +258,7 @@ def backup(table: str, name: str | None, definition: Path | None, target: str, d
       penstock tables restore orders-again --backup ARN --definition orders.json --db aws://eu-west-2
     """
     line = ProgressLine(quiet=as_json)
-    with policy_hint("backup", table), open_database(target) as db, resumable("the backup goes on by itself."):
+    with policy_hint("backup", table), open_database(target) as db, resumable("the backup continues in the database."):
         live = _table_to_back_up(db, table)
         backup = name or backups.default_name(table, time.time())
         if dry_run:

@@ -55,7 +55,7 @@ from penstock.tables.plan.changes import count
     "--as", "kind", type=click.Choice(tuple(DEFAULT_OUT)), default="python", show_default=True, help="The format."
 )
 @click.option("--out", metavar="PATH", help="The file, or for json the folder; - prints it. [tables.py, schemas, …]")
-@click.option("--warm", is_flag=True, help="With warm throughput, which grows by itself.")
+@click.option("--warm", is_flag=True, help="With warm throughput, which DynamoDB raises itself.")
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @json_option
 def import_tables(
@@ -166,7 +166,7 @@ def _show_import(found: Imported, step: str, files: list[Path] | None = None) ->
     metavar="DIR",
     help="The folder.",
 )
-@click.option("--warm", is_flag=True, help="With warm throughput, which grows by itself.")
+@click.option("--warm", is_flag=True, help="With warm throughput, which DynamoDB raises itself.")
 @dry_run_option
 @json_option
 def export(named: NamedTables, target: str, out: Path, warm: bool, dry_run: bool, as_json: bool) -> None:

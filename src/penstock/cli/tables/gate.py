@@ -71,7 +71,7 @@ def refuse_before_work(plan: Plan, options: ChangeOptions, otherwise: str) -> No
 def _refuse(losses: Sequence[Loss], *, yes: bool, otherwise: str = "") -> NoReturn:
     command = f"{same_command()} {'--allow-destroy' if yes else '--yes --allow-destroy'}"
     reason = "--yes alone does not allow that." if yes else "There is no terminal to ask on."
-    lines = [f"Nothing was changed: this destroys something. {reason}", *map(str, losses), "To do it all the same:"]
+    lines = [f"Nothing was changed: this destroys something. {reason}", *map(str, losses), "To do it anyway:"]
     text = "\n".join([*lines, f"  {command}", *([otherwise] if otherwise else [])])
     raise CommandFailed(USAGE, text, command)
 

@@ -57,7 +57,10 @@ max_wait_option = click.option(
     help="How long to wait for what is under way. Also PENSTOCK_MAX_WAIT.",
 )
 rate_option = click.option(
-    "--rate", type=click.FloatRange(min=1), metavar="UNITS", help="At most so many capacity units a second, per table."
+    "--rate",
+    type=click.FloatRange(min=1),
+    metavar="UNITS",
+    help="At most this many capacity units a second, per table.",
 )
 
 

@@ -309,7 +309,7 @@ class _Call:
             self._show_dry_run(run, f"delete {run.into}")
             return
         if found is not None and found.phase != "confirmed" and not force:
-            confirm(f"This deletes {found.into}; {self.table} stays as it is. Go on?", yes=self.options["yes"])
+            confirm(f"This deletes {found.into}; {self.table} stays as it is. Continue?", yes=self.options["yes"])
         with self._told("the rollback is not finished."):
             run = self.rekey.rollback(self.table, force=force)
         text = f"Rolled back: {run.into} is deleted, {self.table} is as it was."

@@ -368,7 +368,7 @@ def carry_out(
     except Interrupted as error:
         screen.end()
         _print_report(error.report, options.as_json, {**(more or {}), "interrupted": True})
-        note = "Interrupted. What was begun goes on in the database; to finish, run it again:"
+        note = "Interrupted. Changes that have begun continue in the database; to finish, run it again:"
         click.echo(f"{note}\n  {same_command()}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
     screen.end()

@@ -385,11 +385,11 @@ class Table(TableCalls[Item | None, Items, ParallelScan, Batch, BatchReport, Ite
     ) -> Consumer:
         """The table's changes, at least once and in order: `for change in table.changes(group="mailer")`.
 
-        Consumers of one group, in any number of processes, share the stream's shards, and go on where the group was.
+        Consumers of one group, in any number of processes, share the stream's shards, and continue where the group was.
         Without a group nothing is kept. A new group begins at `start`: "latest", "oldest" (24 hours) or a datetime.
         Without `follow` it ends where there is nothing more. `kinds` ("insert", "modify", "remove") and `where`, a
         condition on the newest image, choose changes. `on_gap` says what to do about changes that were trimmed unread:
-        "raise", "continue", or a function that is told. What is done is written down each `checkpoint_seconds`.
+        "raise", "continue", or a function that is called. Progress is stored every `checkpoint_seconds`.
         """
         from penstock.streams.consumer import Consumer
 

@@ -242,7 +242,7 @@ def _host(url: str) -> tuple[Host, dict[str, str]]:
 
 def _port(url: str, port: int | None, scheme: str) -> int:
     if port == 0:
-        raise BadUrl(url, "port 0 is nobody's", "Write the port that the server told when it started.")
+        raise BadUrl(url, "no server has port 0", "Write the port that the server told when it started.")
     return port or _PORTS[scheme]
 
 

@@ -186,7 +186,7 @@ class Pacer:
         self._lock = threading.Lock()
 
     def before(self, units: float, table: str = "", kind: Kind = "Write") -> float:
-        """Waits until so many units may be used; gives the seconds waited."""
+        """Waits until this many units may be used; gives the seconds waited."""
         wait = self.reserve(units, table, kind)
         if wait > 0:
             self._sleep(wait)

@@ -162,7 +162,7 @@ class VectorIndexInfo:
 
 
 class PutPlan(NamedTuple):
-    """What a put to a table needs of it, where its key and its indexes' keys are texts."""
+    """What a put to a table needs of it, where its key is of texts and its indexes' keys of texts and numbers."""
 
     hash_name: str
     range_name: str | None
@@ -170,7 +170,7 @@ class PutPlan(NamedTuple):
     sql_put: str
     sql_insert: str
     indexes: tuple[IndexInfo, ...]
-    index_names: tuple[str, ...]
+    index_kinds: tuple[tuple[str, str], ...]
     ttl_name: str | None
     ttl_storage: str
 
@@ -214,11 +214,11 @@ class TableInfo:
 
     @cached_property
     def put_plan(self) -> PutPlan | None:
-        """None where a key is no text, changes are told to others, or the state changes."""
+        """None where a key is no text or an index's is bytes, changes are told to others, or the state changes."""
         record = self.record
         if self.plain_read is None or record.get("stream") or record.get("pitr") or self.vectors:
             return None
-        if any(index.text_names is None for index in self.index_list):
+        if "B" in self.index_kinds.values():
             return None
         return PutPlan(
             self.hash.name,
@@ -227,7 +227,7 @@ class TableInfo:
             self.sql_put,
             self.sql_insert,
             self.index_list,
-            tuple(self.index_kinds),
+            tuple(self.index_kinds.items()),
             self.ttl_attribute,
             f"{self.storage}_ttl",
         )

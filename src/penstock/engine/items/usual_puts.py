@@ -1,4 +1,5 @@
-"""The usual PutItem in one pass: keys and index keys are short texts, a condition that has been seen before, no stream.
+"""The usual PutItem in one pass: keys are short texts, those of indexes short texts or numbers, no stream, a condition
+that has been seen before.
 
 Most puts of most programs are like this, a job's three writes among them, and the steps of write_steps.py cost them
 more than SQLite does. This is a fast path:
@@ -64,9 +65,9 @@ class UsualPut:
             return None
         if plan.range_name is not None and not ranged:
             return None
-        for name in plan.index_names:
+        for name, kind in plan.index_kinds:
             value = item.get(name)
-            if value is not None and not 0 < len(value.get("S", "")) <= SHORT_TEXT:
+            if value is not None and not 0 < len(value.get(kind, "")) <= SHORT_TEXT:
                 return None
         key, tail = text_keys(hashed, ranged)
         cursor = context.cursor
@@ -77,7 +78,7 @@ class UsualPut:
         condition = self.condition
         if (condition is None or condition(_NOTHING)) and execute(plan.sql_insert, row).rowcount:
             for index in plan.indexes:
-                start = text_index_start(index.text_names or _NO_NAMES, item)
+                start = _index_start(index, item)
                 if start is not None:
                     execute(index.sql_put, (start + tail, key))
             old: Item = _NOTHING
@@ -112,8 +113,12 @@ class UsualPut:
 
 _NOTHING: Final[Item] = {}
 _NO_TEXT: Final[dict[str, Any]] = {}
-_NO_NAMES: Final = ("", None)
-"""Of an index whose keys are no texts: a table that has one is not usual."""
+
+
+def _index_start(index: IndexInfo, item: Item) -> bytes | None:
+    """`index_start` of an item whose values for the index's key are known to fit."""
+    names = index.text_names
+    return index_start(index, item) if names is None else text_index_start(names, item)
 
 
 def prepare(request: Request) -> UsualPut | None:
@@ -159,14 +164,10 @@ def _move_index_rows(
     execute: Callable[..., Any], indexes: tuple[IndexInfo, ...], old: Item, new: Item, key: bytes, tail: bytes
 ) -> None:
     for index in indexes:
-        names = index.text_names or _NO_NAMES
-        hash_name, range_name = names
-        if old.get(hash_name) == new.get(hash_name) and (
-            range_name is None or old.get(range_name) == new.get(range_name)
-        ):
+        if all(old.get(name) == new.get(name) for name in index.own_names):
             continue
-        # What was there before may be older than the index, and be no text.
-        before, after = index_start(index, old), text_index_start(names, new)
+        # What was there before may be older than the index, and not fit it.
+        before, after = index_start(index, old), _index_start(index, new)
         if before == after:
             continue
         if before is not None and after is not None:

@@ -100,7 +100,7 @@ class Write:
 
 
 class Put(Write):
-    __slots__ = ("item", "unread", "vectors")
+    __slots__ = ("item", "json", "unread", "vectors")
 
     def __init__(self, request: Request, item: Item, size: int, condition: Condition | None) -> None:
         self.request = request
@@ -110,6 +110,8 @@ class Put(Write):
         self.size = size
         self.unread = False
         self.vectors: vector_rows.Packed | None = None
+        self.json: bytes | None = None
+        """The item as it is stored, where that is known already."""
 
     def resolve(self, context: OperationContext) -> None:
         self.table = table = context.table(self.request["TableName"])
@@ -132,10 +134,10 @@ class Put(Write):
         if self.condition is None or not self.condition({}):
             return False
         self.new = self.item
-        return put_new(context, Change(self.table, self.key, None, self.item, self.size, self.vectors))
+        return put_new(context, Change(self.table, self.key, None, self.item, self.size, self.vectors, json=self.json))
 
     def apply(self, context: OperationContext) -> None:
-        change = Change(self.table, self.key, self.old, self.new, self.size, self.vectors)
+        change = Change(self.table, self.key, self.old, self.new, self.size, self.vectors, json=self.json)
         if self.unread:
             put_unread(context, change)
             self.old = change.old
@@ -324,6 +326,8 @@ class Change:
     """Of `new`, where they are known already."""
     by_ttl: bool = False
     """Whether the sweeper made it: its stream record then names the service."""
+    json: bytes | None = None
+    """`new` as it is stored, where that is known already."""
 
 
 def old_item(context: OperationContext, table: TableInfo, key: bytes) -> Item | None:
@@ -342,7 +346,7 @@ def write(context: OperationContext, change: Change) -> None:
     table = change.table
     data = b""
     if change.new is not None:
-        data = orjson.dumps(change.new)
+        data = change.json or orjson.dumps(change.new)
         context.db.execute(table.sql_put, (change.key, change.size, data))
     elif change.old is not None:
         context.db.execute(table.sql_delete, (change.key,))
@@ -367,7 +371,7 @@ def write_many(context: OperationContext, changes: Sequence[Change]) -> None:
 
 def put_unread(context: OperationContext, change: Change) -> None:
     """Puts an item where no condition asks for the old one: that is read only if there is one; `change.old` says."""
-    data = orjson.dumps(change.new)
+    data = change.json or orjson.dumps(change.new)
     if not _insert(context, change, data):
         change.old = old_item(context, change.table, change.key)
         context.db.execute(change.table.sql_put, (change.key, change.size, data))
@@ -377,7 +381,7 @@ def put_unread(context: OperationContext, change: Change) -> None:
 
 def put_new(context: OperationContext, change: Change) -> bool:
     """Puts an item where there is none; whether there was none, else nothing is changed. It takes no look before."""
-    return _insert(context, change, orjson.dumps(change.new))
+    return _insert(context, change, change.json or orjson.dumps(change.new))
 
 
 def _insert(context: OperationContext, change: Change, data: bytes) -> bool:
@@ -389,9 +393,9 @@ def _insert(context: OperationContext, change: Change, data: bytes) -> bool:
     return True
 
 
-def put_unwatched(context: OperationContext, table: TableInfo, key: bytes, item: Item, size: int) -> None:
+def put_unwatched(context: OperationContext, put: Put) -> None:
     """Puts an item into a table where nothing else is kept in step and nobody asked for the old item."""
-    context.db.execute(table.sql_put, (key, size, orjson.dumps(item)))
+    context.db.execute(put.table.sql_put, (put.key, put.size, put.json or orjson.dumps(put.item)))
 
 
 def _follow(context: OperationContext, change: Change, data: bytes) -> None:

@@ -123,7 +123,9 @@ def _prepare_other_put(usual: usual_puts.UsualPut) -> tuple[Request, write_steps
     request = requests.check("PutItem", usual.request)
     if request is not usual.request:
         return _prepare_any_put(usual.request)
-    return request, write_steps.Put(request, usual.item, usual.size, usual.condition)
+    write = write_steps.Put(request, usual.item, usual.size, usual.condition)
+    write.json = usual.json
+    return request, write
 
 
 def _put_of(request: Request) -> write_steps.Put:
@@ -163,7 +165,7 @@ def put_any_item(context: OperationContext, request: Request, write: write_steps
     write.resolve(context)
     table = write.table
     if write.condition is None and not table.watched and "ReturnValues" not in request and _plain(request):
-        write_steps.put_unwatched(context, table, write.key, write.item, write.size)
+        write_steps.put_unwatched(context, write)
         return {}
     if not write.put_new(context):
         write.execute(context)

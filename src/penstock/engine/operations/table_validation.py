@@ -170,10 +170,14 @@ def _check_table_key(schema: KeySchema, definitions: list[str]) -> None:
     if len(schema) > len(definitions):
         raise ValidationException("Invalid KeySchema: Some index key attribute have no definition")
     check_keys_defined(schema, definitions)
+    _refuse_repeated(definitions)
+    _check_two_part_key(schema)
+
+
+def _refuse_repeated(definitions: list[str]) -> None:
     repeated = _first_repeated(definitions)
     if repeated is not None:
         raise ValidationException(f"Attribute Name is duplicated: {repeated}")
-    _check_two_part_key(schema)
 
 
 def _check_two_part_key(schema: KeySchema) -> None:
@@ -641,6 +645,7 @@ def _check_new_index(table: TableInfo, request: Request, index: Update, now: flo
     if len(index["KeySchema"]) > len(definitions):
         raise ValidationException("Invalid KeySchema: Some index key attribute have no definition")
     check_keys_defined(index["KeySchema"], definitions)
+    _refuse_repeated(definitions)
     check_global_key(index["KeySchema"])
     _refuse_redefinition(table, request["AttributeDefinitions"], index["KeySchema"])
     check_projection(index)
@@ -668,6 +673,7 @@ def _check_vector_update(table: TableInfo, request: Request, update: Update, now
     if request.get("BillingMode", billing_mode(table.record)) != "PAY_PER_REQUEST":
         raise invalid("Vector indexes are only supported for PAY_PER_REQUEST tables")
     given = request.get("AttributeDefinitions", [])
+    _refuse_repeated([one["AttributeName"] for one in given])
     definitions = {one["AttributeName"] for one in (*table.record["AttributeDefinitions"], *given)}
     check_search_schema(index, list(definitions))
     _refuse_redefined_choices(table, given, index)

@@ -3,14 +3,16 @@
 1. The search is exact, and sees every write that was answered before it began. (DynamoDB's is approximate, and sees
    writes a little later.)
 2. A matrix in memory says which items may be the nearest (engine/vectors/); these are read from the file, vector and
-   item in one statement, and ordered by their exact scores.
-3. Between the two another process may have written. A candidate that is gone, or has changed, makes the search begin
+   item in one statement, and ordered by their exact scores. Where there are many, as with a thousand equal vectors,
+   their vectors are read first, and the items of the nearest alone.
+3. Between the steps another process may have written. A candidate that is gone, or has changed, makes the search begin
    again; after some rounds it goes on without such items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -22,7 +24,7 @@ from penstock.engine.items.vector_rows import LEAST_WRITE_BYTES, choices_of
 from penstock.engine.operations.table_description import is_backfilling, is_building
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.vectors.cache import cached_index, keep_within_bounds
-from penstock.engine.vectors.nearest import in_order, scorer
+from penstock.engine.vectors.nearest import in_order, scorer, sign_of
 from penstock.errors import ValidationException
 from penstock.expressions.compiled.conditions import KeyTerm
 from penstock.expressions.compiled.paths import Projector
@@ -127,8 +129,18 @@ def nearest(
         with cache.lock:
             cache.refresh(context)
             keys = cache.candidates(query, top, chosen, gone)
+        vectors: dict[bytes, bytes] = {}
+        if len(keys) > _KEYS_AT_ONCE:
+            vectors = _nearest_vectors(context, index, keys, top, score)
+            keys = list(vectors)
         rows = _read(context, table, index, keys)
-        lost = [key for key in keys if key not in rows or not _is_chosen(rows[key][1], wanted, chosen)]
+        lost = [
+            key
+            for key in keys
+            if key not in rows
+            or not _is_chosen(rows[key][1], wanted, chosen)
+            or vectors.get(key, rows[key][0]) != rows[key][0]
+        ]
         if not lost:
             break
         if attempt:
@@ -136,6 +148,24 @@ def nearest(
     keep_within_bounds(context.engine)
     scores = [(score(rows[key][0]), key) for key in keys if key in rows and key not in lost]
     return [Found(one, rows[key][0], rows[key][2]) for one, key in in_order(index.function, scores)[:top]]
+
+
+def _nearest_vectors(
+    context: OperationContext, index: VectorIndexInfo, keys: list[bytes], top: int, score: Callable[[bytes], float]
+) -> dict[bytes, bytes]:
+    """The keys of the nearest of these, and their vectors; no more than `top` of them are held."""
+
+    def scored() -> Iterator[tuple[float, bytes, bytes]]:
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            some = keys[start : start + _KEYS_AT_ONCE]
+            for key, vector in context.db.execute(
+                f"SELECT key, vector FROM {index.storage} "  # noqa: S608
+                f"WHERE vector IS NOT NULL AND key IN ({', '.join('?' * len(some))})",
+                some,
+            ):
+                yield sign_of(index.function) * score(vector), key, vector
+
+    return {key: vector for _, key, vector in heapq.nsmallest(top, scored())}
 
 
 _Row = tuple[bytes, bytes | None, bytes]

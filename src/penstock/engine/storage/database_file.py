@@ -252,10 +252,18 @@ class Store:
             self.watch.stop()  # SQLite itself removes the files beside it now
             if self.watch.is_overwritten:
                 return
+            if self.watch.has_lost_log and self._connections:
+                self._copy_lost_log(self._connections[0][1])
             for _, connection in self._connections:
                 with connection.busy:  # SQLite's memory must not be freed under a thread that reads
                     connection.close()
             self._connections.clear()
+
+    def _copy_lost_log(self, connection: Connection) -> None:
+        """SQLite copies the log when its last user closes it; of two that close at once, neither is the last."""
+        with connection.busy, suppress(sqlite3.Error):
+            connection.execute(f"PRAGMA busy_timeout = {_LOST_LOG_MILLISECONDS}")
+            connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
 
     # ── forks (6) ────────────────────────────────────────────────────────────────────────────────
 
@@ -576,6 +584,7 @@ _NEXT: Final = (
     "No call is answered any more. Stop what uses the file, put the right one in its place, "
     "with no -wal and -shm of another beside it, and start again."
 )
+_LOST_LOG_MILLISECONDS: Final = 5_000  # for other processes that write or copy at this moment
 _NEXT_LOG: Final = "No call is answered any more. Stop every process that uses the file, then start again."
 
 _Stamp = tuple[int, int]
@@ -647,6 +656,8 @@ class Watch:
 
     def __init__(self, path: str, connections: object = None) -> None:
         self.failure = ""
+        self.has_lost_log = False
+        """Whether the log lost its name and the file did not: what is in the log is ours to copy."""
         self.is_overwritten = False
         """Whether the connections must stay open for as long as the process lives (4)."""
         self._connections = connections
@@ -809,6 +820,7 @@ class Watch:
                 also = f" What was written last may be in its log, which is now {moved_log}." if moved_log else ""
                 self.failure = f"{self._path}: {what}. {_NEXT if is_other_file else _NEXT_LOG}{also}"
                 self.due = -inf
+                self.has_lost_log = not is_other_file
                 if is_other_file and self._identity(self._real) == self._names[:2]:
                     self.is_overwritten = True
                     _OVERWRITTEN.add(self._names[:2])

@@ -11,9 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from operator import mul, sub
+from typing import Final
 
 from penstock.engine.vectors.matrix import COSINE, DOT_PRODUCT
 from penstock.wire.float32 import rounded, to_floats
+
+_MOST_KNOWN: Final = 1000
 
 
 def scorer(function: str, query: bytes) -> Callable[[bytes], float]:
@@ -25,6 +28,8 @@ def scorer(function: str, query: bytes) -> Callable[[bytes], float]:
     def score(vector: bytes) -> float:
         found = known.get(vector)
         if found is None:
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
             found = known[vector] = rounded(_score(function, to_floats(vector), wanted, length)) + 0.0  # no -0.0
         return found
 
@@ -46,7 +51,12 @@ def _length(vector: Sequence[float]) -> float:
     return math.sqrt(math.fsum(map(mul, vector, vector)))
 
 
+def sign_of(function: str) -> float:
+    """What makes the scores of the nearest the smallest."""
+    return -1.0 if function == DOT_PRODUCT else 1.0
+
+
 def in_order(function: str, scores: Iterable[tuple[float, bytes]]) -> list[tuple[float, bytes]]:
     """Scores and keys, the nearest first (2)."""
-    sign = -1.0 if function == DOT_PRODUCT else 1.0
+    sign = sign_of(function)
     return sorted(scores, key=lambda one: (sign * one[0], one[1]))

@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import compress
 from operator import is_not, itemgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 import orjson
@@ -56,7 +56,9 @@ from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import KILLED_WORKERS
 from penstock.jobs.model.workflow import Operation, SentEvent
 from penstock.leases import Lease
-from penstock.tables.definitions.definition import Table
+
+if TYPE_CHECKING:
+    from penstock.tables.definitions.definition import Table
 
 # Each shard of an index takes about 300 jobs a second on DynamoDB (1,000 writes a second for a partition).
 DEFAULT_SHARDS: Final = 4

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from zlib import crc32
 
 from penstock.jobs.model.job import Checkpoint, Entry, Event, History, Job, JobFile
 from penstock.jobs.model.state import State
 from penstock.jobs.model.workflow import Operation, SentEvent
-from penstock.tables.definitions.definition import Table
+
+if TYPE_CHECKING:
+    from penstock.tables.definitions.definition import Table
 
 Item = dict[str, Any]
 

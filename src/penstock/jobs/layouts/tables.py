@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from penstock.tables.definitions.definition import Index, Table
+if TYPE_CHECKING:
+    from penstock.tables.definitions.definition import Table
 
 DEFAULT_TABLE: Final = "penstock-jobs"
 
@@ -16,6 +17,8 @@ TIME_INDEX: Final = "by-time"
 
 def jobs_table(name: str = DEFAULT_TABLE) -> Table:
     """One item collection for each job. All indexes are sparse: only a job's main record is in them."""
+    from penstock.tables.definitions.definition import Index, Table  # who only reads jobs needs no definition
+
     return Table(
         name,
         key=("job_id:S", "record:S"),

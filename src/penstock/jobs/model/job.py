@@ -204,7 +204,7 @@ class Job:
     unregistered: bool = False
     """Not all of those have been told yet that it waits for them."""
     has_children: bool = False
-    """Jobs may wait for this one, or its end is its parent's business: they are told when it has ended."""
+    """Other jobs may wait for this one, or it has a parent: they are notified when it has ended."""
     children_told: bool = False
     """It did not complete, and those that waited for it know. A retry revives them."""
     reviving: bool = False
@@ -222,11 +222,11 @@ class Job:
     unread: int = 0
     """How many of them it has not taken."""
     parent_id: str | None = None
-    """The job whose task has made this one with `ctx.enqueue`. It is told when this one has ended."""
+    """The job whose task has made this one with `ctx.enqueue`. It is notified when this one has ended."""
     child_count: int = 0
     """How many jobs its task has made so; `store.workflows.children(job.id)` reads their ids."""
     cancel_children: bool = False
-    """Who cancelled it wants its children cancelled too."""
+    """Whether its children are to be cancelled too."""
     task_version: int = 1
     """The version of the task when the job first started."""
     unique_key: str | None = None
@@ -244,7 +244,7 @@ class Job:
     traceparent: str = ""
     """The span that it was enqueued in, as W3C Trace Context writes it; "" where nobody traces."""
     webhook: str | None = field(default=None, repr=False)
-    """The URL that its end is told to; it may hold a secret."""
+    """The URL that is called when it has ended; it may hold a secret."""
     forked_from: str = ""
     """The job whose checkpoints it began with."""
     pulled_from: str = ""

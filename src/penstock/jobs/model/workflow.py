@@ -26,7 +26,7 @@ EVENT_ID_BYTES: Final = 200
 
 
 class JobSuspended(BaseException):
-    """The task waits, and its worker does not: the job goes on when the wait is over. Let it pass.
+    """The task waits, and its worker does not: the job continues when the wait is over. Let it pass.
 
     It is no Exception, so that `except Exception` does not catch it; `finally` runs.
     """

@@ -32,12 +32,12 @@ from penstock.jobs.store.dependencies import Dependencies
 from penstock.jobs.store.payloads import SHORT_CHARACTERS
 from penstock.jobs.store.queries import JobReader
 from penstock.jobs.store.retention import Expiry
-from penstock.jobs.store.transactions import JobInTransaction
 from penstock.jobs.store.turns import Turns
 from penstock.optimistic import Conflict, Contention
 
 if TYPE_CHECKING:
     from penstock.jobs.store.store import JobStore
+    from penstock.jobs.store.transactions import JobInTransaction
 
 _ENQUEUED_TOGETHER: Final = 100
 
@@ -104,6 +104,8 @@ class NewJobs:
     def join(self, new: NewJob, on_commit: Callable[[], None]) -> JobInTransaction:
         """The job as a part of somebody's transaction; nothing is written here."""
         job, text = self.plan(new)
+        from penstock.jobs.store.transactions import JobInTransaction  # by the first that joins one
+
         return JobInTransaction(self._store, self._writer, self._expiry, new, job, text, on_commit)
 
     def plan(self, new: NewJob) -> tuple[Job, str]:

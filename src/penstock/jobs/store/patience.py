@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -101,11 +101,19 @@ def _wait_of_caller() -> Wait | None:
     wait: Wait | None = getattr(_CALLER, "wait", None)
     if wait is not None:
         return wait
+    return None if _is_on_event_loop() else _COROUTINE.get()
+
+
+def _is_on_event_loop() -> bool:
+    # Where asyncio was never imported no loop runs, and its import takes longer than a command's first read.
+    get_running_loop = getattr(sys.modules.get("asyncio"), "get_running_loop", None)
+    if get_running_loop is None:
+        return False
     try:
-        asyncio.get_running_loop()
+        get_running_loop()
     except RuntimeError:
-        return _COROUTINE.get()
-    return None
+        return False
+    return True
 
 
 class PatientDatabase(Database):

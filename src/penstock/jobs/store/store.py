@@ -64,7 +64,6 @@ from penstock.leases import LeaseLost, grant
 from penstock.optimistic import Conflict, Contention
 from penstock.retry import Outage
 from penstock.stored_text import cut, shorten
-from penstock.tables.apply.apply import ensure_tables
 
 _LOG = logging.getLogger("penstock.jobs")
 
@@ -167,6 +166,8 @@ class JobStore:
 
     def create_tables(self) -> None:
         """Makes the layout's tables, or brings them up to date; those that are as they should be are not touched."""
+        from penstock.tables.apply.apply import ensure_tables  # by the first call: what only reads jobs makes no table
+
         ensure_tables(self.db, self.layout.definitions)
         self._agree_on_shards()
 

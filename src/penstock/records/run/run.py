@@ -33,7 +33,7 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class ProcessingStopped(PenstockError):
-    """A run could not go on. `report` says what became of it so far; running it again goes on from there."""
+    """A run could not continue. `report` says what was done so far; running it again continues from there."""
 
     def __init__(self, report: Report, reason: str) -> None:
         super().__init__(f"Stopped after {report}: {reason}")
@@ -41,7 +41,7 @@ class ProcessingStopped(PenstockError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run. `report` says what became of it so far; running it again goes on from there."""
+    """Ctrl-C during a run. `report` says what was done so far; running it again continues from there."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(str(report))

@@ -1,6 +1,6 @@
 """Records of accounts, processed in parallel, and users (S4)."""
 
-from penstock.registry import Commands, System
+from penstock.registry import Commands, JobTables, System
 from penstock.tables.definitions.system_tables import SystemTables
 
 SYSTEM = System(
@@ -11,5 +11,5 @@ SYSTEM = System(
     ),
     tables=SystemTables(f"{__name__}.tables", variables={"users": "USER_TABLE", "records": "RECORD_TABLE"}),
     demo=f"{__name__}.demo:demo",
-    jobs=(f"{__name__}.job_source:run_source",),
+    jobs=(JobTables(f"{__name__}.job_source:run_source", (("AccountId", "RunTime"),)),),
 )

@@ -12,7 +12,7 @@ commands.py          `penstock construction`, with expenses/commands.py and tabl
 sample.py, demo.py   sample companies, and a small showing
 """
 
-from penstock.registry import Commands, System
+from penstock.registry import Commands, JobTables, System
 from penstock.tables.definitions.system_tables import SystemTables
 
 SYSTEM = System(
@@ -25,5 +25,8 @@ SYSTEM = System(
     ),
     tables=SystemTables(f"{__name__}.tables", prefix="construction-expenses"),
     demo=f"{__name__}.demo:demo",
-    jobs=(f"{__name__}.webhooks.job_source:webhook_source", f"{__name__}.webhooks.job_source:webhook_work_source"),
+    jobs=(
+        JobTables(f"{__name__}.webhooks.job_source:webhook_source", (("webhookId",),)),
+        JobTables(f"{__name__}.webhooks.job_source:webhook_work_source", (("job_id", "record"),), "paddle-webhooks"),
+    ),
 )

@@ -16,6 +16,7 @@ import orjson
 
 from penstock.cli.kit.exit_codes import NOT_FOUND, WORK_FAILED
 from penstock.cli.kit.groups import Group, group
+from penstock.cli.kit.logs import log_warnings
 from penstock.cli.kit.options import (
     confirm,
     dry_run_option,
@@ -26,7 +27,7 @@ from penstock.cli.kit.options import (
     token_option,
     yes_option,
 )
-from penstock.cli.kit.output import ProgressLine, log_warnings, plain, print_json
+from penstock.cli.kit.output import ProgressLine, plain, print_json
 from penstock.client.items.values import Item
 from penstock.errors import PenstockError
 from penstock.server.auth.authorization import is_loopback

@@ -113,7 +113,7 @@ def _signed(books: Books) -> dict[str, Any]:
     return {
         "signed webhook": books.webhooks.required(_CANCELLED["event_id"])["status"],
         "forged webhook": forged,
-        "subscription after the cancel of an old one": f"{current['subscriptionId']} {current['status']}",
+        "subscription, an old one being cancelled": f"{current['subscriptionId']} {current['status']}",
     }
 
 

@@ -1,6 +1,6 @@
 """Conversations to topics: a Pol.is export becomes vectors, a map, layers of clusters and their names (S3)."""
 
-from penstock.registry import Commands, System
+from penstock.registry import Commands, JobTables, System
 from penstock.tables.definitions.system_tables import SystemTables
 
 SYSTEM = System(
@@ -11,7 +11,7 @@ SYSTEM = System(
     ),
     tables=SystemTables(f"{__name__}.tables"),
     demo=f"{__name__}.demo:demo",
-    jobs=(f"{__name__}.queue.layout:queue_source",),
-    libraries=("numpy", "sklearn", "umap", "evoc", "matplotlib", "wordllama"),
+    jobs=(JobTables(f"{__name__}.queue.layout:queue_source", (("job_id",),)),),
+    libraries=("numpy", "sklearn", "evoc", "matplotlib", "wordllama"),
     extra="delphi",
 )

@@ -19,8 +19,9 @@ from penstock.cli.jobs import change_each, entry_line
 from penstock.cli.kit.databases import open_database
 from penstock.cli.kit.exit_codes import NOT_FOUND, WORK_FAILED, CommandFailed
 from penstock.cli.kit.groups import group
+from penstock.cli.kit.logs import log_warnings
 from penstock.cli.kit.options import db_option, json_option, resumable
-from penstock.cli.kit.output import log_warnings, one_line, print_json, print_result
+from penstock.cli.kit.output import count_text, one_line, print_json, print_result
 from penstock.client.database import Database
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
@@ -309,7 +310,8 @@ def _write(out: Path, form: dict[str, Any], report: PipelineReport) -> list[str]
 def _show(delphi: Delphi, form: dict[str, Any], report: PipelineReport) -> None:
     left_out = ", ".join(f"{count} {reason}" for reason, count in form["skipped"].items() if count)
     click.echo(
-        f"{form['conversation_id']}: {form['comments']:,} comments" + (f" ({left_out} left out)" if left_out else "")
+        f"{form['conversation_id']}: {count_text(form['comments'], 'comment')}"
+        + (f" ({left_out} left out)" if left_out else "")
     )
     click.echo(about_line(report["config"]))
     show_topics(delphi.results.topics(report.job_id), most=_MOST_SHOWN)
@@ -326,7 +328,7 @@ def about_line(config: Mapping[str, Any]) -> str:
     ranked = sorted(told["languages"].items(), key=lambda one: (-one[1], one[0]))
     languages = ", ".join(code if len(ranked) == 1 else f"{code} {int(count):,}" for code, count in ranked)
     groups = [int(size) for size in told["opinion_groups"]]
-    people = f"{int(config['num_participants']):,} participants"
+    people = count_text(int(config["num_participants"]), "participant")
     shared = f", opinion groups of {', '.join(f'{size:,}' for size in groups)}" if groups else ""
     return f"language {languages}; {people}{shared}"
 
@@ -400,7 +402,7 @@ def show_topics(topics: Sequence[Mapping[str, Any]], *, samples: bool = False, m
     """One line a topic, each layer under its heading; of each layer the first `most`."""
     for layer in sorted({int(topic["layer_id"]) for topic in topics}, reverse=True):
         own = [topic for topic in topics if topic["layer_id"] == layer]
-        click.echo(f"layer {layer}: {len(own)} topics")
+        click.echo(f"layer {layer}: {count_text(len(own), 'topic')}")
         for topic in own[:most]:
             click.echo(f"  {int(topic['size']):>5}  {topic['topic_label']}")
             if samples and topic["sample_comments"]:

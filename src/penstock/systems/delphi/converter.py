@@ -291,7 +291,9 @@ def _topic_votes(topic: Topic, said: Conversation, opinions: Opinions) -> Item:
         for name in ("agreement", "division")
     }
     ranked = sorted(rows, key=lambda row: (-weight_of_division(opinions.comments[row]), row))
-    divisive = [row for row in ranked if opinions.comments[row].division >= _DIVISIVE]
+    divisive = [
+        row for row in ranked if opinions.comments[row].division >= _DIVISIVE and not opinions.comments[row].consensus
+    ]
     consensus = sorted(
         (row for row in rows if opinions.comments[row].consensus),
         key=lambda row: (-opinions.comments[row].voters, row),

@@ -20,7 +20,7 @@ from penstock.systems.demos import files_beside
 
 CONVERSATION = "our-town"
 _VOTERS = 60
-_ASKED = "a bus at night"
+_ASKED = "transport in the evening"
 _GERMAN = {
     "Der Bus {}": ("fährt abends zu selten", "ist in der Früh überfüllt", "kommt nie pünktlich", "soll nachts fahren"),
     "Der Radweg {}": ("endet mitten auf der Straße", "ist zu schmal", "braucht mehr Licht", "führt nicht zur Schule"),
@@ -31,7 +31,7 @@ _TOLD = {
     "read": "87 comments on seven things",
     "vote": "who agreed with what",
     "embed": "comments to vectors",
-    "project": "vectors to a map (UMAP compiles itself the first time)",
+    "project": "vectors to a map",
     "cluster": "layers of clusters",
     "describe": "what each cluster says",
     "name": "topics get names",

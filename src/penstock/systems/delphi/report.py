@@ -111,14 +111,18 @@ def _consensus(comments: list[dict[str, Any]]) -> list[int]:
 
 
 def _divisive(comments: list[dict[str, Any]]) -> list[int]:
-    """Those that split people most: into halves, or one group from another."""
+    """Those that split people most: into halves, or one group from another. None is a consensus."""
 
     def split(one: dict[str, Any]) -> float:
         groups = [share for share in one["votes"]["groups"] if share >= 0]
         apart = max(groups) - min(groups) if len(groups) > 1 else 0.0
         return float(one["votes"]["division"] + apart)
 
-    voted = [one for one in comments if _voters(one) >= _LEAST_VOTES and one["votes"]["division"] >= _DIVISIVE]
+    voted = [
+        one
+        for one in comments
+        if _voters(one) >= _LEAST_VOTES and one["votes"]["division"] >= _DIVISIVE and not one["votes"]["consensus"]
+    ]
     return [one["id"] for one in sorted(voted, key=lambda one: (-split(one), one["id"]))[:_LISTED]]
 
 

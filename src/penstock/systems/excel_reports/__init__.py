@@ -1,6 +1,6 @@
 """Excel reports of a project's products and users, with their progress in numbered records (S0)."""
 
-from penstock.registry import Commands, System
+from penstock.registry import Commands, JobTables, System
 from penstock.tables.definitions.system_tables import SystemTables
 
 SYSTEM = System(
@@ -13,7 +13,7 @@ SYSTEM = System(
     ),
     tables=SystemTables(f"{__name__}.tables", variables={"jobs": "JOBS_TABLE"}),
     demo=f"{__name__}.demo:demo",
-    jobs=(f"{__name__}.job_source:report_source",),
+    jobs=(JobTables(f"{__name__}.job_source:report_source", (("jobId", "recordId"), ("recordId",))),),
     libraries=("fastapi", "xlsxwriter", "PIL"),
     extra="systems",
 )

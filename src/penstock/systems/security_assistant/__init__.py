@@ -1,6 +1,6 @@
 """A security drawing (PDF) in, a component schedule (.xlsx) out (S2)."""
 
-from penstock.registry import Commands, System
+from penstock.registry import Commands, JobTables, System
 from penstock.tables.definitions.system_tables import SystemTables
 
 SYSTEM = System(
@@ -11,7 +11,7 @@ SYSTEM = System(
     ),
     tables=SystemTables(f"{__name__}.tables", variables={"jobs": "DYNAMODB_TABLE"}),
     demo=f"{__name__}.demo:demo",
-    jobs=(f"{__name__}.job_source:drawing_source",),
+    jobs=(JobTables(f"{__name__}.job_source:drawing_source", (("company#client#job",),)),),
     libraries=("openpyxl", "pypdf"),
     extra="systems",
 )

@@ -19,6 +19,7 @@ from penstock.cli.kit.completion import complete_targets
 from penstock.cli.kit.databases import is_file_target
 from penstock.cli.kit.exit_codes import FAILED, INTERRUPTED, NOT_FOUND, NOT_READY, WORK_FAILED, CommandFailed
 from penstock.cli.kit.groups import group
+from penstock.cli.kit.logs import log_warnings
 from penstock.cli.kit.options import (
     DB_VARIABLE,
     TARGETS,
@@ -32,7 +33,7 @@ from penstock.cli.kit.options import (
     refuse_host,
     yes_option,
 )
-from penstock.cli.kit.output import log_warnings, one_line, print_json, print_result
+from penstock.cli.kit.output import one_line, print_json, print_result
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.extras import require

@@ -255,8 +255,9 @@ def with_definitions(request: Request, change: Change, description: Json) -> Req
     """A new index needs the types of its key; moto takes those that it is sent for all that there are, so all are."""
     if not isinstance(change, AddIndex) or "AttributeDefinitions" not in request.body:
         return request
-    every = {*aws_shapes.from_description(description).attributes, *change.attributes}
-    definitions = aws_shapes.attribute_definitions(sorted(every))
+    # One type for each name, or nobody knows which one is taken: the change's own, and the service compares it.
+    every = {one.name: one for one in (*aws_shapes.from_description(description).attributes, *change.attributes)}
+    definitions = aws_shapes.attribute_definitions(sorted(every.values()))
     return Request(request.operation, {**request.body, "AttributeDefinitions": definitions})
 
 

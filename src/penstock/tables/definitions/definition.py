@@ -229,7 +229,7 @@ class Table:
     ignore: tuple[str, ...]
     """Members that a new table gets, and that are not compared afterwards."""
     resource_policy: str | None
-    """Its JSON; '' is none."""
+    """Its JSON; '' for no policy."""
     allow: Mapping[str, str] = field(hash=False)
     """Rules of doctor that are switched off, and why. It is no part of the table."""
 
@@ -470,7 +470,7 @@ class Naming:
         return self.start + suffix
 
     def suffix(self, full_name: str) -> str | None:
-        """The suffix of a table of this environment; None for a table that is none of it."""
+        """The suffix of a table of this environment; None for a table of another environment."""
         start = self.start
         return full_name[len(start) :] if full_name.startswith(start) and full_name != start else None
 
@@ -496,13 +496,13 @@ def check_names(tables: Iterable[Table], naming: Naming) -> None:
 
 
 def _name_problems(name: str, suffix: str, naming: Naming) -> tuple[Problem, ...]:
-    parts = f"prefix {naming.prefix!r} and environment {naming.environment!r}"
+    parts = f", with prefix {naming.prefix!r} and environment {naming.environment!r}," if naming.start else ""
     if not has_name_characters(name):
-        text = f"its full name, with {parts}, has a character that DynamoDB refuses"
+        text = f"its full name{parts} has a character that DynamoDB refuses"
         return (Problem(f"table {suffix!r}", text, NAME_MEND),)
     if SHORTEST_NAME <= len(name) <= NAME_CHARACTERS:
         return ()
     size = "long" if len(name) > NAME_CHARACTERS else "short"
-    text = f"its full name, with {parts}, has {len(name)} characters"
+    text = f"its full name{parts} has {len(name)} characters"
     mend = f"DynamoDB allows {SHORTEST_NAME} to {NAME_CHARACTERS}: it is too {size}; take another prefix or name"
     return (Problem(f"table {suffix!r}", text, mend),)

@@ -156,7 +156,8 @@ def _is_text(value: object) -> bool:
 
 
 def _are_indexes(value: object) -> bool:
-    return isinstance(value, tuple) and all(hasattr(one, "projection") for one in value)
+    # A VectorIndex has a projection too, and belongs to vector_indexes.
+    return isinstance(value, tuple) and all(hasattr(one, "projection") and hasattr(one, "local") for one in value)
 
 
 def _are_vector_indexes(value: object) -> bool:
@@ -191,7 +192,10 @@ _MAXIMUM = (_is_maximum, "Use Maximum(read, write), with whole numbers, or None"
 _KEY = (_is_key, 'Use "id:S", or ("id:S", "at:N") with a sort key')
 _TABLE_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "key": _KEY,
-    "indexes": (_are_indexes, 'Use a list of Index(…), such as [Index("by-state", "state:S")]'),
+    "indexes": (
+        _are_indexes,
+        'Use a list of Index(…), such as [Index("by-state", "state:S")]; a VectorIndex belongs to vector_indexes',
+    ),
     "vector_indexes": (
         _are_vector_indexes,
         'Use a list of VectorIndex(…), such as [VectorIndex("near", "embedding", dimensions=256)]',

@@ -143,9 +143,12 @@ def named_object(given: str, module: str, attribute: str) -> Any:
 
 
 def _tables_of(given: str, found: Any, layout: str) -> tuple[Table, ...]:
-    """A Table, several of them, a mapping to them, or a function that gives one of these."""
-    if isinstance(found, type) and hasattr(found, "__item__"):
+    """A Table or a class of `@penstock.item`, several, a mapping to them, or a function that gives one of these."""
+    if _is_model(found):
         found = _call_of_user(given, partial(Table.of, found), layout)
+    elif isinstance(found, type):
+        reason = f"a Table was expected there, not the class {found.__name__}"
+        raise LoadingError(given, reason, "Name a Table, or a list of them")
     elif callable(found) and not isinstance(found, Table):
         found = _call_of_user(given, found, layout)
     elif isinstance(found, Iterator):
@@ -158,6 +161,8 @@ def _tables_of(given: str, found: Any, layout: str) -> tuple[Table, ...]:
     tables = tuple(found) if isinstance(found, Iterable) and not isinstance(found, str) else ()
     if not tables and isinstance(found, Sized) and len(found) == 0:
         raise LoadingError(given, "there is no Table in it: it is empty", "Name a Table, or a list of them")
+    if any(_is_model(one) for one in tables):
+        tables = _call_of_user(given, partial(_with_models, tables), layout)
     strangers = [one for one in tables if not isinstance(one, Table)]
     if not tables or strangers:
         kind = type(strangers[0] if strangers else found).__name__
@@ -166,6 +171,20 @@ def _tables_of(given: str, found: Any, layout: str) -> tuple[Table, ...]:
         check(table, given)  # `replace` has not
     check_unique_names(tables)
     return tables
+
+
+def _is_model(found: object) -> bool:
+    """Whether it is a class that `@penstock.item` made."""
+    return isinstance(found, type) and hasattr(found, "__item__")
+
+
+def _with_models(found: tuple[Any, ...]) -> tuple[Any, ...]:
+    """With a table in the place of classes: one for all classes that name it."""
+    classes: dict[str, list[type]] = {}
+    for one in found:
+        if _is_model(one):
+            classes.setdefault(one.__item__.table, []).append(one)
+    return (*(one for one in found if not _is_model(one)), *(Table.of(*several) for several in classes.values()))
 
 
 def check_unique_names(tables: Iterable[Table]) -> None:

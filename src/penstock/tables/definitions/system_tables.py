@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class SystemTables:
+class SystemTables(NamedTuple):
     """The tables of a system: the module that defines them, the prefix of their names, and the environment
     variables that name single ones, by the parameter of `tables` that takes each.
     """
 
     module: str
     prefix: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict, hash=False)
+    variables: Mapping[str, str] = _NONE

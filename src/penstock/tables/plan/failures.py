@@ -138,7 +138,7 @@ def _name_some(tables: list[str]) -> str:
     return ", ".join(tables) if rest <= 0 else f"{', '.join(tables[:3])} and {rest} more"
 
 
-_AGAIN = "Run the same command again: it goes on where this stopped."
+_AGAIN = "Run the same command again: it continues where this stopped."
 
 _STATES = {
     "INACCESSIBLE_ENCRYPTION_CREDENTIALS": "DynamoDB cannot use its KMS key: enable the key, or mend its policy.",
@@ -186,7 +186,7 @@ def _next_step(error: PenstockError, table: str, action: str, policy: str) -> st
             writer = f": `{policy}` writes the policy" if policy else ""
             return f"Allow {action or 'the action'} on {table}{writer}."
         case WaitedTooLong():
-            return f"It goes on in DynamoDB. {_AGAIN}"
+            return f"It continues in DynamoDB. {_AGAIN}"
         case NotWaited():
             return "Run it again when that is over, or without --no-wait."
         case WrongState(status=status):

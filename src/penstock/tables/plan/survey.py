@@ -22,7 +22,7 @@ from penstock.errors import (
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
 from penstock.tables.definitions.definition import Index, Naming, Table, VectorIndex, check_names
-from penstock.tables.definitions.problems import DefinitionError
+from penstock.tables.definitions.problems import DefinitionError, check, problems_of
 from penstock.tables.plan.changes import (
     Change,
     ClearStream,
@@ -339,8 +339,14 @@ def _keep_added(table: TableSurvey, named: frozenset[str]) -> TableSurvey:
             indexes=(*wanted.indexes, *(_fitted(index, wanted) for index in kept if isinstance(index, Index))),
             vector_indexes=(*wanted.vector_indexes, *(index for index in kept if isinstance(index, VectorIndex))),
         )
+        if not any(problems_of(live.table)):  # an account's own quotas may be higher
+            check(whole)
     except DefinitionError as error:
-        raise PenstockError(f"{table.name}: {names} {stays}, and there is no room for it: {error} {options}") from error
+        reasons = " ".join(str(one) for one in error.problems)
+        raise PenstockError(
+            f"{table.name}: index {names} {stays}, and the definition leaves no room for that: {reasons} "
+            f"To drop what stays: {options}"
+        ) from error
     note = "; ".join(filter(None, (table.note, f"index {names} {stays}; {options} drops it")))
     return replace(survey_table(table.name, whole, live), wanted=wanted, note=note)
 

@@ -272,7 +272,7 @@ class Rekey:
                     words = text if table == run.source else f"{text}, as the new table of {run.source}"
                     state.append(replace(entry, table=table, text=words))
         except PenstockError as error:
-            self._options.warn(f"The rekey of {run.source} goes on, but is not in the history: {error}")
+            self._options.warn(f"The rekey of {run.source} continues, but is not in the history: {error}")
 
     # ── phases ───────────────────────────────────────────────────────────────────────────────────
 

@@ -229,7 +229,7 @@ def _inspect_as(db: Database, table: TableSurvey) -> Live | None:
 
 def _has_settings(table: TableSurvey) -> bool:
     """Whether the survey asked for TTL, backups and tags too: destroy and add-index do not."""
-    if table.live is None:
+    if table.live is None or table.live.unsupported & {"ttl", "pitr", "tags"}:  # it asked, and was not answered
         return True
     found = table.live.table
     return (found.ttl, found.pitr, found.tags) != (None, None, None)

@@ -118,8 +118,7 @@ class LeaseHeld(PenstockError):
     def __str__(self) -> str:
         held_by = self.holder or "another process"
         return (
-            f"The {_describe(self.thing)} is held by {held_by}. "
-            "Wait until that is done, or stop it: its lease ends by itself."
+            f"The {_describe(self.thing)} is held by {held_by}. Wait until that is done, or stop it: its lease expires."
         )
 
 

@@ -17,7 +17,7 @@ from penstock.cli.kit.databases import missing_file
 from penstock.cli.kit.exit_codes import FAILED
 from penstock.cli.kit.groups import group
 from penstock.cli.kit.options import dry_run_option, json_option, limit_option, resumable, token_option
-from penstock.cli.kit.output import ProgressLine, plain, print_json, print_result
+from penstock.cli.kit.output import ProgressLine, one_line, plain, print_json, print_result
 from penstock.client.items.values import Item
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
@@ -49,6 +49,7 @@ from penstock.tables.plan.changes import count
 company_argument = click.argument("company_id", metavar="COMPANY")
 _DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 _LISTED = 20
+_COLUMNS_CHARACTERS = 500
 """Contractors and invoices that an import shows by name."""
 
 
@@ -144,7 +145,8 @@ def _expense_line(item: Item) -> str:
     amount = item.get("amount", "")
     shown = _money(amount, str(item.get("currency", ""))) if isinstance(amount, int | Decimal) else str(amount)
     parts = (item.get("contractorId", "-"), item.get("invoiceNum", "-"), item.get("description", ""))
-    return f"{day_of(item)}  {shown:>16} {item.get('currency', ''):3}  {'  '.join(map(str, parts))}".rstrip()
+    told = "  ".join(one_line(str(part)) for part in parts)
+    return f"{day_of(item)}  {shown:>16} {item.get('currency', ''):3}  {told}".rstrip()
 
 
 # ── import ───────────────────────────────────────────────────────────────────────────────────────
@@ -233,6 +235,7 @@ def _reading(read: ExpenseFile) -> dict[str, Any]:
         "delimiter": read.delimiter,
         "decimal": read.decimal,
         "columns": read.columns,
+        "unused": list(read.unused),
     }
 
 
@@ -262,12 +265,14 @@ def _show_import(read: ExpenseFile, plan: ImportPlan, done: Imported, as_json: b
 def _show_reading(read: ExpenseFile, plan: ImportPlan) -> None:
     columns = ", ".join(f"{name} from {column}" for name, column in read.columns.items())
     click.echo(f"Read as {read.encoding}, decimal {read.decimal}: {columns}.", err=True)
+    if read.unused:
+        click.echo(f"Not used: {one_line(', '.join(read.unused))[:_COLUMNS_CHARACTERS]}.", err=True)
     for reason in read.bad[:_LISTED]:
         click.echo(f"Left out: {reason}", err=True)
     names = [str(one["name"]) for one in plan.contractors]
     if names:
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        click.echo(f"New contractors: {', '.join(names[:_LISTED])}{more}.", err=True)
+        click.echo(f"New contractors: {one_line(', '.join(names[:_LISTED]))}{more}.", err=True)
 
 
 # ── totals ───────────────────────────────────────────────────────────────────────────────────────
@@ -347,7 +352,7 @@ def _show_totals(found: Totals, names: dict[str, str]) -> None:
     if not found.rows:
         click.echo("Nothing.")
         return
-    shown = [(row.month, names.get(row.contractor_id) or row.contractor_id, row) for row in found.rows]
+    shown = [(row.month, one_line(names.get(row.contractor_id) or row.contractor_id), row) for row in found.rows]
     shown += [("all", "", row) for row in found.sums]
     width = max(len("contractor"), *(len(name) for _, name, _ in shown))
     click.echo(f"{'month':8} {'contractor':{width}} {'expenses':>9} {'amount':>18}")

@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import Final, Literal, get_args
 
 from penstock.errors import PenstockError
-from penstock.systems.construction_expenses.money import BadAmount, currency_of, major_units, minor_units
+from penstock.systems.construction_expenses.money import BadAmount, currency_of, decimals_of, major_units, minor_units
 
 FILE_BYTES: Final = 50_000_000
 """About 500,000 rows: they are read at once."""
@@ -35,19 +35,20 @@ DateOrder = Literal["dmy", "mdy"]
 
 _NAMES: Final[Mapping[Field, str]] = {
     "date": "date invoicedate expensedate datum rechnungsdatum belegdatum buchungstag buchungsdatum fecha data dataora "
-    "datefacture factuurdatum dato datafaktury",
+    "datefacture factuurdatum dato datafaktury 日付 取引日 発行日 日期 开票日期",
     "amount": "amount total totalamount gross grossamount betrag bruttobetrag brutto gesamtbetrag summe montant "
-    "montantttc importe importo bedrag belop beloep kwota",
-    "currency": "currency currencycode ccy waehrung wahrung whrg devise monnaie moneda divisa valuta waluta",
+    "montantttc importe importo bedrag belop beloep kwota 金額 合計 金额 总额",
+    "currency": "currency currencycode ccy waehrung wahrung whrg devise monnaie moneda divisa valuta waluta 通貨 币种",
     "contractor": "contractor contractorname supplier suppliername vendor payee lieferant firma auftragnehmer "
-    "kreditor empfaenger empfanger fournisseur proveedor fornitore leverancier leverandor dostawca",
+    "kreditor empfaenger empfanger kontakt partner beguenstigter zahlungsempfanger zahlungsempfaenger "
+    "取引先 業者 供应商 承包商 fournisseur proveedor fornitore leverancier leverandor dostawca",
     "invoice": "invoice invoicenum invoiceno invoicenumber invoicenr rechnung rechnungsnummer rechnungsnr rechnr "
     "belegnummer belegnr facture numerofacture nfacture nofacture factura numfactura fattura factuur factuurnummer "
-    "faktura fakturanr nrfaktury",
+    "faktura fakturanr nrfaktury 請求書番号 发票号 发票号码",
     "project": "project projectid site projekt baustelle projet chantier proyecto obra progetto cantiere",
     "work": "work workid trade gewerk lot metier oficio lavoro",
     "description": "description note notes memo details text buchungstext verwendungszweck beschreibung libelle "
-    "concepto descripcion descrizione omschrijving opis",
+    "concepto descripcion descrizione omschrijving opis 摘要 备注",
     "id": "expenseid id",
 }
 _FIELD_OF: Final[Mapping[str, Field]] = {name: one for one, names in _NAMES.items() for name in names.split()}
@@ -106,6 +107,8 @@ class ExpenseFile:
     delimiter: str
     decimal: DecimalMark
     columns: dict[str, str]
+    unused: tuple[str, ...] = ()
+    """Columns that have something and are of no field."""
     bad: tuple[str, ...] = ()
     """Rows that were left out, with their reasons, where that was allowed."""
 
@@ -116,14 +119,25 @@ class _Row:
     cells: Mapping[Field, str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Table:
+    delimiter: str
+    columns: dict[str, str]
+    unused: tuple[str, ...]
+    rows: list[_Row]
+
+
 def read_expenses(data: bytes, options: FileOptions | None = None, *, skip_bad: bool = False) -> ExpenseFile:
     """All expenses of a file. Raises BadExpenseFile with everything that is wrong; `skip_bad` leaves bad rows out."""
     options = options or FileOptions()
     if len(data) > FILE_BYTES:
         raise BadExpenseFile([f"The file has {len(data):,} bytes, and {FILE_BYTES:,} are read at once."], "Split it.")
     text, encoding = _decode(data, options.encoding)
-    delimiter, columns, rows = _table(text, options)
-    decimal = options.decimal or _decimal_mark(rows)
+    if not text.strip("\ufeff\0 \t\r\n"):
+        raise BadExpenseFile(["The file is empty."])
+    table = _table(text, options)
+    rows = table.rows
+    decimal = options.decimal or _decimal_mark(rows, options.currency)
     order = options.dates or _date_order(rows, decimal)
     expenses, errors = [], []
     for row in rows:
@@ -135,7 +149,7 @@ def read_expenses(data: bytes, options: FileOptions | None = None, *, skip_bad: 
         raise BadExpenseFile(errors, "Nothing was written. Correct the file, or leave such rows out with --skip-bad.")
     if not expenses:
         raise BadExpenseFile(errors or ["The file has no row below its header."])
-    return ExpenseFile(tuple(expenses), encoding, delimiter, decimal, columns, tuple(errors))
+    return ExpenseFile(tuple(expenses), encoding, table.delimiter, decimal, table.columns, table.unused, tuple(errors))
 
 
 # ── text and columns ─────────────────────────────────────────────────────────────────────────────
@@ -157,8 +171,8 @@ def _decode(data: bytes, encoding: str | None) -> tuple[str, str]:
     raise BadExpenseFile([f"The file is no text in {encoding}."], "Leave --encoding out, or name another one.")
 
 
-def _table(text: str, options: FileOptions) -> tuple[str, dict[str, str], list[_Row]]:
-    """The delimiter, the columns by field, and the rows below the header."""
+def _table(text: str, options: FileOptions) -> _Table:
+    """The rows below the header, by the fields of their columns."""
     lines = text.splitlines(keepends=True)
     given = options.delimiter
     if lines and re.fullmatch(r"sep=.\s*", lines[0]):  # what Excel writes for itself
@@ -182,8 +196,16 @@ def _table(text: str, options: FileOptions) -> tuple[str, dict[str, str], list[_
     errors += [f"There is no column for the {one}." for one in ("date", "amount") if one not in places]
     if errors:
         raise BadExpenseFile(errors, f"Say which with --column FIELD=COLUMN; there are {', '.join(header)[:1_000]}.")
-    rows = [_Row(line, _cells(cells, places)) for line, cells in records if any(cell.strip() for cell in cells)]
-    return delimiter, {one: header[place].strip() for one, place in places.items()}, rows
+    rows: list[_Row] = []
+    filled: set[int] = set()
+    for line, cells in records:
+        said = {place for place, cell in enumerate(cells) if cell.strip()}
+        if said:
+            filled |= said
+            rows.append(_Row(line, _cells(cells, places)))
+    others = filled.difference(places.values())
+    unused = tuple(name.strip() for place, name in enumerate(header) if place in others and name.strip())
+    return _Table(delimiter, {one: header[place].strip() for one, place in places.items()}, unused, rows)
 
 
 def _records(lines: Sequence[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -261,7 +283,7 @@ def _named_currency(letters: str, text: str) -> str | None:
         raise ValueError(f"{text!r} is no amount") from None
 
 
-def _decimal_mark(rows: Iterable[_Row]) -> DecimalMark:
+def _decimal_mark(rows: Iterable[_Row], currency: str | None) -> DecimalMark:
     """The mark that the amounts have. Raises BadExpenseFile where they disagree, or none of them decides (1)."""
     seen: dict[DecimalMark, tuple[int, str]] = {}
     unsure: tuple[int, str] | None = None
@@ -276,6 +298,8 @@ def _decimal_mark(rows: Iterable[_Row]) -> DecimalMark:
             or not re.search(r"(?<![0-9.,])[1-9][0-9]{0,2}[.,][0-9]{3}\D*$", text)
         )
         is_thousands = len(set(marks)) == 1 and len(marks) > 1
+        if not decides and _has_no_decimals(row, currency):
+            decides = is_thousands = True
         mark = marks[-1] if not is_thousands else {",": ".", ".": ","}[marks[-1]]
         if decides:
             seen.setdefault("comma" if mark == "," else "point", (row.line, row.cells["amount"]))
@@ -290,6 +314,12 @@ def _decimal_mark(rows: Iterable[_Row]) -> DecimalMark:
             "Say it: --decimal comma, or --decimal point.",
         )
     return next(iter(seen), "point")
+
+
+def _has_no_decimals(row: _Row, currency: str | None) -> bool:
+    """Whether the amount is of a currency without decimals: ¥120,000."""
+    told = row.cells.get("currency") or re.sub(r"[-+()0-9.,\s]", "", row.cells.get("amount", "")) or currency or ""
+    return decimals_of(_SYMBOLS.get(told, told).upper()) == 0
 
 
 # ── dates ────────────────────────────────────────────────────────────────────────────────────────
@@ -345,7 +375,8 @@ def _expense(row: _Row, options: FileOptions, decimal: DecimalMark, order: DateO
     told = cell("currency")
     code = currency_of(_SYMBOLS.get(told, told)) if told else named or options.currency
     if code is None:
-        raise ValueError("it has no currency: give --currency EUR")
+        sign = " ($ is that of several countries)" if "$" in cell("amount") else ""
+        raise ValueError(f"it has no currency{sign}: give --currency {'USD' if sign else 'EUR'}")
     if not cell("date"):
         raise ValueError("it has no date")
     return expense_of(

@@ -113,7 +113,8 @@ def verify_billing(
         raise BadSignature("The webhook is not signed with a secret of this receiver, or was changed on its way.")
     age = now - int(times[0])
     if abs(age) > tolerance_seconds:
-        raise BadSignature(f"The webhook was signed {age:.0f} s ago, and {tolerance_seconds:g} s are allowed.")
+        when = f"{age:.0f} s ago" if age > 0 else f"{-age:.0f} s in the future: a clock is wrong"
+        raise BadSignature(f"The webhook was signed {when}. {tolerance_seconds:g} s are allowed.")
 
 
 def classic_fields(body: bytes) -> dict[bytes, bytes]:

@@ -4,7 +4,8 @@ conversation.py  comments.csv, as a Pol.is export has it
 languages.py     the language of comments, and their words that say something
 votes.py         participants-votes.csv and summary.csv: agreement, division, opinion groups
 embeddings.py    comments to vectors
-projection.py    vectors to a map
+projection.py    vectors to the graph of neighbours, and to a map
+layout.py        that graph to coordinates
 clusters.py      vectors to layers of clusters
 keywords.py      what a group of comments says more than the others
 topics.py        clusters to topics, and their names

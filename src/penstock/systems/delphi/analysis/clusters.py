@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from penstock.errors import PenstockError
-from penstock.systems.delphi.analysis.libraries import library
+from penstock.systems.delphi.analysis.libraries import library, one_compiled_thread
 from penstock.systems.delphi.analysis.projection import graph_directions
 
 _LOG = logging.getLogger("penstock.delphi")
@@ -167,7 +167,8 @@ def _evoc(vectors: Any, parameters: dict[str, Any]) -> Labels | None:
     """EVoC's finest layer, if it has more than one cluster."""
     if not evoc_is_compiled():
         _LOG.warning("EVoC compiles itself at its first use: this takes two or three minutes, once.")
-    model = library("evoc").EVoC(**parameters).fit(vectors)
+    with one_compiled_thread():
+        model = library("evoc").EVoC(**parameters).fit(vectors)
     for layer in model.cluster_layers_:
         labels = _renumber([int(label) for label in layer])
         if max(labels) >= 1:

@@ -61,6 +61,8 @@ _VOWEL_SIGNS: Final = re.compile("[\u0640\u064b-\u0652\u0670]")
 """Arabic is written with them or without."""
 _HIRAGANA: Final = re.compile(r"[\u3040-\u309f]+")
 _KANJI: Final = re.compile(r"[\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+_HIRAGANA_OF: Final = {letter: letter - 0x60 for letter in range(0x30A1, 0x30F7)}
+"""Katakana: people write ゴミ and ごみ."""
 _MOST_JOINED: Final = 4
 
 
@@ -154,10 +156,14 @@ def _chinese(language: Language, run: str) -> Iterator[Word | None]:
 
 
 def _japanese(language: Language, run: str) -> Iterator[Word | None]:
-    """A single Kanji belongs to the word before it. What is in Hiragana holds sentences together."""
+    """A single Kanji belongs to the word before it. Hiragana holds sentences together, but for some nouns."""
     cut: list[str] = []
+    nouns = topic_words("ja")
     for part in _segmenter().tokenize(run):
-        if cut and len(part) == 1 and _KANJI.fullmatch(part) and _KANJI.fullmatch(cut[-1]):
+        before = part.removesuffix("の")
+        if before != part and (before in nouns or _KANJI.match(before)):
+            cut += (before, "の")
+        elif cut and len(part) == 1 and _KANJI.fullmatch(part) and _KANJI.fullmatch(cut[-1]):
             cut[-1] += part
         else:
             cut.append(part)
@@ -175,14 +181,14 @@ def _joined(language: Language, written: str, plain: str, cut: Sequence[str]) ->
                 break
         else:
             count, together = 1, cut[place]
-            yield Word(written[at : at + len(together)], together.lower())
+            yield Word(written[at : at + len(together)], language.stem(together.lower()))
         at += len(together)
         place += count
 
 
 def _says_nothing(language: Language, word: str) -> bool:
     return (
-        _HIRAGANA.fullmatch(word) is not None
+        (_HIRAGANA.fullmatch(word) is not None and word not in topic_words("ja"))
         or (len(word) == 1 and not (language.code == "ja" and _KANJI.fullmatch(word)))
         or language.is_function_word(word)
     )
@@ -269,11 +275,13 @@ def _further() -> dict[str, frozenset[str]]:
 
 
 def topic_words(code: str) -> frozenset[str]:
-    """Words that are listed as function words of a language, and are none here."""
+    """Words that are listed as function words of a language, or look like them, and are none here."""
     return _further().get(_TOPICS_OF + code, frozenset())
 
 
 def _stemmer(code: str) -> Callable[[str], str]:
+    if code == "ja":
+        return lambda word: word.lower().translate(_HIRAGANA_OF)
     if code not in _STEMMERS:
         return str.lower
     stemmer = library("snowballstemmer").stemmer(_STEMMERS[code])

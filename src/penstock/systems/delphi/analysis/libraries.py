@@ -14,7 +14,7 @@ from penstock.extras import extra, missing
 
 _EXTRA: Final = "delphi"
 _NEEDED: Final = (
-    "numpy", "scipy", "sklearn", "umap", "matplotlib", "py3langid", "stopwordsiso", "snowballstemmer", "rjieba",
+    "numpy", "scipy", "sklearn", "matplotlib", "py3langid", "stopwordsiso", "snowballstemmer", "rjieba",
     "tinysegmenter", "opencc", "wordllama",
 )  # fmt: skip
 _INSTALLS: Final = {"sentence_transformers": "pip install sentence-transformers"}
@@ -34,12 +34,18 @@ def check_installed(*further: str) -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Linear algebra and compiled loops run in one thread here: a sum in another order is another sum."""
+    """Linear algebra runs in one thread here: a sum in another order is another sum."""
+    with library("threadpoolctl").threadpool_limits(1):
+        yield
+
+
+@contextmanager
+def one_compiled_thread() -> Iterator[None]:
+    """Loops that numba compiles, EVoC's, run in one thread here."""
     numba = library("numba")
     threads = numba.get_num_threads()
-    with library("threadpoolctl").threadpool_limits(1):
-        numba.set_num_threads(1)
-        try:
-            yield
-        finally:
-            numba.set_num_threads(threads)
+    numba.set_num_threads(1)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(threads)

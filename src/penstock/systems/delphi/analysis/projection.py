@@ -1,9 +1,8 @@
 """Vectors to a map: two coordinates for each comment, and the graph of neighbours that the map was drawn from.
 
-The graph is exact, and the same on every machine. UMAP can make it by itself, with code that it compiles anew in every
-process, which takes longer than all else in a run of a few hundred comments. What it makes is a short formula: each
-comment holds its nearest ones, the nearest wholly and the others the less the farther they are, so much that all
-together count log2(k); two comments are held together if either holds the other.
+The graph is UMAP's, but exact, and the same on every machine. It is a short formula: each comment holds its nearest
+ones, the nearest wholly and the others the less the farther they are, so much that all together count log2(k); two
+comments are held together if either holds the other.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from penstock.systems.delphi.analysis.layout import MIN_DIST, lay_out
 from penstock.systems.delphi.analysis.libraries import library
 
 NEIGHBORS: Final = 12
@@ -72,8 +72,6 @@ def _weights(distances: Any) -> Any:
     return numpy.exp(-beyond / numpy.maximum(scale, least)[:, None])
 
 
-_MIN_DIST: Final = 0.1
-_SPREAD: Final = 1.0
 _DIRECTIONS: Final = 15
 _COMMENTS_A_DIRECTION: Final = 60
 _MOST_DIRECTIONS: Final = 40
@@ -81,13 +79,13 @@ _DENSE: Final = 600
 _START_SIZE: Final = 10.0
 _SHAKEN: Final = 1e-3
 _LEAST_COMMENTS: Final = 6
-"""UMAP needs a graph: fewer comments are put on a circle, in the order of their ids."""
+"""A layout needs a graph: fewer comments are put on a circle, in the order of their ids."""
 _DIGITS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Two neighbours, by their rows: how close UMAP holds them (0 to 1), and their cosine distance."""
+    """Two neighbours, by their rows: how close the layout holds them (0 to 1), and their cosine distance."""
 
     first: int
     second: int
@@ -110,9 +108,10 @@ def project_vectors(vectors: Any, seed: int) -> Projection:
     if count < _LEAST_COMMENTS:
         return Projection(_circle(count), tuple(_every_pair(vectors)), {"method": "circle", "n_neighbors": count - 1})
     graph = neighbor_graph(vectors)
-    coordinates = _umap(vectors, graph, seed, dimensions=2, min_dist=_MIN_DIST)
+    random = library("numpy").random.RandomState(seed)
+    coordinates = lay_out(graph, _start(vectors, 2, random), random)
     positions = tuple((round(float(x), _DIGITS), round(float(y), _DIGITS)) for x, y in coordinates)
-    parameters = {"method": "umap", "n_neighbors": min(NEIGHBORS, count - 1), "min_dist": _MIN_DIST, "metric": "cosine"}
+    parameters = {"method": "umap", "n_neighbors": min(NEIGHBORS, count - 1), "min_dist": MIN_DIST, "metric": "cosine"}
     return Projection(positions, tuple(_edges(graph, vectors)), {**parameters, "random_state": seed})
 
 
@@ -156,33 +155,6 @@ def leading_directions(balanced: Any, wanted: int, seed: int) -> tuple[Any, Any]
             warnings.simplefilter("ignore", UserWarning)
             values, rows = linalg.lobpcg(balanced, starts, tol=_NEARLY, maxiter=_MOST_STEPS, largest=True)
         return values, rows
-
-
-def _umap(vectors: Any, graph: Any, seed: int, *, dimensions: int, min_dist: float) -> Any:
-    """UMAP's layout of a graph, in one thread."""
-    umap = library("umap.umap_")
-    random = library("numpy").random.RandomState(seed)
-    a, b = umap.find_ab_params(_SPREAD, min_dist)
-    coordinates, _ = umap.simplicial_set_embedding(
-        data=vectors,
-        graph=graph.copy(),
-        n_components=dimensions,
-        initial_alpha=1.0,
-        a=a,
-        b=b,
-        gamma=1.0,
-        negative_sample_rate=5,
-        n_epochs=None,
-        init=_start(vectors, dimensions, random),
-        random_state=random,
-        metric="cosine",
-        metric_kwds={},
-        densmap=False,
-        densmap_kwds={},
-        output_dens=False,
-        parallel=False,
-    )
-    return coordinates
 
 
 def _start(vectors: Any, dimensions: int, random: Any) -> Any:
