@@ -58,14 +58,16 @@ def test_each_kind_of_reader_has_a_page_of_the_first_section() -> None:
 
 def test_links_are_moved_with_their_pages_and_code_is_left_alone(tmp_path: Path) -> None:
     page = (
-        "# One\n<!-- a remark -->\n[home](../README.md#top), [`code`](../examples/a/b.py), [m](../Makefile), `[x](y.md)` ![p](p.svg)\n"
+        "# One\n<!-- a remark -->\n[home](../README.md#top), [`code`](../examples/a/b.py), "
+        "[m](../Makefile), `[x](y.md)` ![p](p.svg)\n"
         "```\n[x](y.md)\n```\n"
     )
     written(tmp_path, README_md="# Home\n", docs__README_md="## A\n\n- [One](one.md)\n", docs__one_md=page)
     written(tmp_path, examples__a__b_py="print(1)\n", docs__p_svg="<svg/>", Makefile="all:\n")
     built = site_pages.site_pages(tmp_path, contents.sections(tmp_path, set()))
     assert built.texts["one.md"] == (
-        "# One\n[home](index.md#top), [`code`](examples/a/b.py.md), [m](Makefile.md), `[x](y.md)` ![p](p.svg)\n```text\n[x](y.md)\n```\n"
+        "# One\n[home](index.md#top), [`code`](examples/a/b.py.md), [m](Makefile.md), `[x](y.md)` ![p](p.svg)\n"
+        "```text\n[x](y.md)\n```\n"
     )
     assert built.texts["Makefile.md"] == "# Makefile\n\n````make\nall:\n````\n"
     assert "print(1)" in built.texts["examples/a/b.py.md"]
