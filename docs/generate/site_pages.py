@@ -41,7 +41,7 @@ _LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".yml": "yaml",
 _FENCE = re.compile(r"^ *(`{3,})([\w-]*)")
 _LINK = re.compile(r"(?<=\]\()[^)\s]+(?=\))")
 _CODE = re.compile(r"`+[^`]*`+")
-_COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
+_COMMENT = re.compile(r"^ {0,3}<!--.*?-->\n", re.DOTALL | re.MULTILINE)  # those of its own lines: others are shown
 
 
 class SiteError(Exception):
