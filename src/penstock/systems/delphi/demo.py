@@ -70,6 +70,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         "items": sum(report["written"].values()) + 1,
         "layers": len(report["config"]["cluster_layers"]),
         "topics": len(finest),
+        "comments in no topic": sum(found["outliers"].values()),
         "the largest": "; ".join(finest[:3]),
         "language": ", ".join(found["languages"]),
         "votes": f"{found['participants']} people in {len(found['groups'])} opinion groups",
