@@ -120,7 +120,7 @@ def test_looking_and_managing_call_what_their_policies_allow(
     unique = app.tasks["report"].options(delay=600, unique_key="v").enqueue(project="f").id
     # Commands look for the jobs of every system; who may not list tables sees those of the table of jobs.
     denied = frozenset({"ListTables", "DescribeTable"})
-    monkeypatch.setattr(databases, "connect", lambda url: Database(Calls(url, noted, denied)))
+    monkeypatch.setattr(databases, "connect", lambda url, **more: Database(Calls(url, noted, denied)))
 
     def jobs(*words: str) -> None:
         told = CliRunner().invoke(cli, ["jobs", *words, "--db", penstock_server])
@@ -154,7 +154,7 @@ def test_who_may_not_see_other_tables_lists_the_apps_jobs(
             return super().execute(operation, request)
 
     first, *_ = enqueue(app)
-    monkeypatch.setattr(databases, "connect", lambda url: Database(Denying(url, set())))
+    monkeypatch.setattr(databases, "connect", lambda url, **more: Database(Denying(url, set())))
     for words in (("list",), ("show", first)):
         shown = CliRunner().invoke(cli, ["jobs", *words, "--db", penstock_server])
         assert shown.exit_code == 0 and first in shown.output, shown.output

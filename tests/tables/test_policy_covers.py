@@ -40,7 +40,9 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "policed", raising=False)
     Path("policed.py").write_text(MODULE)
-    monkeypatch.setattr(databases, "connect", lambda url: Database(Recording(connect(url).transport, LOG)))
+    monkeypatch.setattr(
+        databases, "connect", lambda url, **more: Database(Recording(connect(url, **more).transport, LOG))
+    )
 
 
 def run(*words: str, code: int = 0) -> str:

@@ -188,7 +188,7 @@ def test_a_history_that_may_not_be_written_stops_no_rekey(monkeypatch: pytest.Mo
             return self.inner.execute(operation, request)  # type: ignore[attr-defined]
 
     filled_world("a.db", count=5).close()
-    monkeypatch.setattr(databases, "connect", lambda url: Database(Refusing(connect(url).transport)))  # type: ignore[arg-type]
+    monkeypatch.setattr(databases, "connect", lambda url, **more: Database(Refusing(connect(url, **more).transport)))  # type: ignore[arg-type]
     told = CliRunner().invoke(
         cli, ["tables", "rekey", "old", "--key", NEW_KEY, "--into", "new", "--db", "a.db", "--json"]
     )
