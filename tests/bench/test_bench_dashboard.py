@@ -1,6 +1,7 @@
 """The world that the dashboard is measured on: jobs written as they are stored are jobs as the store reads them."""
 
 from bench.dashboard import OF_A_HUNDRED, fill
+
 from penstock.client.database import connect
 from penstock.jobs.store.store import JobStore
 
