@@ -1,7 +1,8 @@
 """`python -m trust.fuzz [--seconds 60 --target NAME --seed N]`: nonsense for every reader; none may fail or hang.
 
 Sound inputs are cut, mixed, repeated and made odd: expressions, PartiQL, bodies of requests, HTTP heads, answers, items
-as they are typed, templates, exports, CSV, Word, PDF, cron, URLs, tokens. A reader may read an input or refuse it in
+as they are typed, definitions, templates, states of Terraform, saved plans, migrations, exports, CSV and JSON lines,
+Word, PDF, cron, URLs, tokens. A reader may read an input or refuse it in
 its own words. What is looked for: any other error; an input that takes longer than its length explains (a quarter of
 it is tried, too); memory past a limit.
 

@@ -88,6 +88,112 @@ TYPED_ITEMS = (orjson.dumps({**ITEMS[0], **ITEMS[1]}, option=orjson.OPT_INDENT_2
 _SHAPE = {**TABLES[0], "TimeToLiveSpecification": {"AttributeName": "t", "Enabled": True}}
 TEMPLATES = (orjson.dumps({"Resources": {"A": {"Type": "AWS::DynamoDB::Table", "Properties": _SHAPE}}}),)
 EXPORTS = (orjson.dumps({"Table": {**TABLES[0], "TableStatus": "ACTIVE"}}), orjson.dumps(TABLES[0]))
+STACKS = (
+    b"""Parameters:
+  Stage: {Type: String, Default: dev}
+Mappings:
+  Units: {dev: {read: 5}}
+Conditions:
+  Prod: !Equals [!Ref Stage, prod]
+Resources:
+  Jobs:
+    Type: AWS::DynamoDB::Table
+    DeletionPolicy: Retain
+    Properties:
+      TableName: !Sub "${Stage}-jobs"
+      AttributeDefinitions:
+        - {AttributeName: pk, AttributeType: S}
+        - &g {AttributeName: g, AttributeType: N}
+      KeySchema: [{AttributeName: pk, KeyType: HASH}]
+      BillingMode: !If [Prod, PAY_PER_REQUEST, PROVISIONED]
+      ProvisionedThroughput: {ReadCapacityUnits: !FindInMap [Units, dev, read], WriteCapacityUnits: 5}
+      GlobalSecondaryIndexes:
+        - IndexName: by-g
+          KeySchema: [{AttributeName: g, KeyType: HASH}]
+          Projection: {ProjectionType: INCLUDE, NonKeyAttributes: !Split [",", !Join [",", [a, b]]]}
+          ProvisionedThroughput: {ReadCapacityUnits: 1, WriteCapacityUnits: 1}
+      SSESpecification: {SSEEnabled: true, SSEType: KMS, KMSMasterKeyId: alias/x}
+      ResourcePolicy:
+        PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Deny, Principal: "*", Action: "*", Resource: "*"}]}
+      Tags: [{Key: Team, Value: !Select [0, [blue]]}]
+""",
+)
+POLICY = {"Version": "2012-10-17", "Statement": {"Effect": "Deny", "Principal": "*", "Action": "*", "Resource": "*"}}
+_ATTRIBUTES = [{"name": name, "type": "S"} for name in ("pk", "sk", "g")]
+_STATE = {
+    "name": "jobs",
+    "billing_mode": "PROVISIONED",
+    "read_capacity": 5,
+    "write_capacity": 5,
+    "hash_key": "pk",
+    "range_key": "sk",
+    "attribute": _ATTRIBUTES,
+    "global_secondary_index": [
+        {
+            "name": "by-g",
+            "hash_key": "g",
+            "projection_type": "INCLUDE",
+            "non_key_attributes": ["b"],
+            "read_capacity": 1,
+        },
+    ],
+    "local_secondary_index": [{"name": "loc", "range_key": "g", "projection_type": "KEYS_ONLY"}],
+    "ttl": [{"attribute_name": "t", "enabled": True}],
+    "point_in_time_recovery": [{"enabled": True, "recovery_period_in_days": 7}],
+    "server_side_encryption": [{"enabled": True, "kms_key_arn": ""}],
+    "stream_enabled": True,
+    "stream_view_type": "NEW_IMAGE",
+    "replica": [{"region_name": "eu-west-1"}],
+    "tags": {"a": "b"},
+}
+_RESOURCE = {"address": "t.a", "mode": "managed", "type": "aws_dynamodb_table", "name": "a", "values": _STATE}
+_ROOT = {"root_module": {"resources": [_RESOURCE], "child_modules": [{"resources": [_RESOURCE]}]}}
+STATES = (
+    orjson.dumps({"format_version": "1.0", "values": _ROOT}),
+    orjson.dumps({"format_version": "1.2", "planned_values": _ROOT}),
+    orjson.dumps([{"Table": TABLES[0]}, {"Table": {**TABLES[0], "TableName": "other"}}]),
+    *TEMPLATES,
+)
+DEFINITIONS = tuple(
+    orjson.dumps({"name": "jobs", **members})
+    for members in (
+        {
+            "key": ["pk:S", "sk:N"],
+            "indexes": [{"Index": {"name": "loc", "hash": "pk:S", "range": "g:N", "local": True}}],
+        },
+        {
+            "key": "pk:S",
+            "indexes": [{"Index": {"name": "by-g", "hash": ["g:S", "h:N"], "projection": ["a"]}}],
+            "ttl": "t",
+        },
+        {"key": "pk:S", "billing": {"Throughput": {"read": 5, "write": 6}}, "stream": "NEW_IMAGE", "pitr": 7},
+        {
+            "key": "pk:S",
+            "on_demand_max": {"Maximum": {"read": 5}},
+            "warm": {"Throughput": {"read": 13000, "write": 5000}},
+        },
+        {"key": "pk:S", "tags": {"a": "b"}, "sse": "alias/x", "ignore": ["billing"], "allow": {"no-pitr": "a cache"}},
+        {
+            "key": "pk:S",
+            "resource_policy": POLICY,
+            "table_class": "STANDARD",
+            "deletion_protection": True,
+        },
+        {"key": "pk:S", "vector_indexes": [{"VectorIndex": {"name": "near", "attribute": "v", "dimensions": 4}}]},
+    )
+)
+MIGRATIONS = (
+    orjson.dumps({"file": "0001_split", "table": "people", "version": "schema", "guard": "rev"}),
+    orjson.dumps({"file": "0002_b", "table": "people", "where": None, "down": 1, "down_where": "x"}),
+)
+ITEM_TABLES = (
+    b'id:S,n:N,tags:L,b:B,s:SS,*\na,1,"[{""S"": ""x""}]",AQID,"[""p""]","{""m"": {""M"": {}}}"\n',
+    b'id,n,plain\r\na,1,x\r\n"a\nb",-2e3,\r\n',
+)
+ITEM_LINES = (
+    b'{"id": "a", "n": 1.50, "l": [1, {"x": null}], "t": true}\n\n[{"id": "b"}, {"id": "c"}]\n',
+    b"\n".join(orjson.dumps(item) for item in ITEMS) + b'\n{"Item": {"id": {"S": "a"}}}\n',
+)
 COMMENTS = (b'comment-id,comment-body,author-id,agrees\n1,"a, ""b""",x,3\n2,c,y,0\n',)
 CRONS = (b"*/5 0-6,12 1,15 jan-mar mon", b"0 0 29 2 *", b"@daily")
 URLS = (b"http://localhost:8000?region=x", b"aws://eu-west-2", b"jobs.db", b"https://[::1]:1", b":memory:")
@@ -146,6 +252,23 @@ PARTIQL_WORDS = (
 )
 JSON_WORDS = (
     *_words('{ } [ ] , : " \\ \\ud800 \\u0000 null true NaN 1e999 -1 0.1 {"S": {"N": {"L":[ {"M":{ "Key"'),
+    *_ODD,
+)
+DEFINITION_WORDS = (
+    *_words(
+        'Index Maximum Throughput VectorIndex name hash range local projection key S N B :S "pk:S" Ref Fn::Sub Type'
+    ),
+    *_words(
+        "!Ref !Sub !If !GetAtt !FindInMap !Join !Select !Split !Equals &a *a <<: - | > ${Stage} ${AWS::Region} 0x1"
+    ),
+    *_words("read write TableName KeySchema AttributeName values resources attribute hash_key true false null -1 0.5"),
+    *JSON_WORDS,
+)
+CSV_WORDS = (
+    *_words('" "" , : :S :N :L :SS :B :BOOL :NULL * id n 1e400 [] {} {"S":"a"}'),
+    b"\r",
+    b"\t",
+    b"\xef\xbb\xbf",
     *_ODD,
 )
 HTTP_WORDS = (

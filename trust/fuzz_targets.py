@@ -32,9 +32,11 @@ from penstock.systems.security_assistant.context_document.document import docume
 from penstock.systems.security_assistant.context_document.requirements import context_of
 from penstock.systems.security_assistant.drawing.pdf import read_drawing
 from penstock.tables.definitions.export_file import read_export
+from penstock.tables.formats import terraform as hcl
 from penstock.tables.formats.cloudformation import read_template
 from penstock.web.dashboard.items.item_text import BadItem, read_item
 from trust import fuzz_seeds as seeds
+from trust import fuzz_tables as tables
 
 
 class Refused(Exception):
@@ -179,6 +181,26 @@ TARGETS = {
         Target("item", _reading(lambda data: read_item(_text(data)), BadItem), seeds.TYPED_ITEMS, seeds.JSON_WORDS),
         Target("template", _reading(lambda data: read_template(_text(data))), seeds.TEMPLATES, seeds.JSON_WORDS),
         Target("export", _reading(lambda data: read_export(data, "fuzz.json")), seeds.EXPORTS, seeds.JSON_WORDS),
+        Target(
+            "hcl", _reading(lambda data: hcl.read_template(_text(data))), (tables.sample_hcl(),), seeds.DEFINITION_WORDS
+        ),
+        Target("stack", _reading(tables.read_stack), seeds.STACKS, seeds.DEFINITION_WORDS),
+        Target("state", _reading(tables.read_json), seeds.STATES, seeds.DEFINITION_WORDS),
+        Target(
+            "definition",
+            _reading(tables.read_definition, orjson.JSONDecodeError),
+            seeds.DEFINITIONS,
+            seeds.DEFINITION_WORDS,
+        ),
+        Target("plan", _reading(tables.read_plan), (tables.sample_plan(),), seeds.DEFINITION_WORDS),
+        Target(
+            "migration",
+            _reading(tables.read_migrations, orjson.JSONDecodeError),
+            seeds.MIGRATIONS,
+            seeds.JSON_WORDS,
+        ),
+        Target("csv", _reading(tables.read_csv_items), seeds.ITEM_TABLES, seeds.CSV_WORDS),
+        Target("lines", _reading(tables.read_lines), seeds.ITEM_LINES, seeds.JSON_WORDS),
         Target("comments", _reading(parse_conversation), seeds.COMMENTS, (b",", b'"', b"\n", b"\r", b"\x00", b"-1")),
         Target("context", _reading(lambda data: context_of(document_text("a.docx", data))), seeds.DOCUMENTS),
         Target("drawing", _reading(read_drawing), seeds.DRAWINGS, seeds.PDF_WORDS),

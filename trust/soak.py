@@ -1,9 +1,10 @@
 """`python -m trust.soak [--seconds 60 --seed N]`: jobs under faults, kills and wrong clocks; none lost, none doubled.
 
 Jobs of every shape (steps, growing checkpoints, logs, fan-out and fan-in, unique ones, limits, retries, cancelled ones,
-a schedule, a pipeline) and records are run by several worker processes, first on a file and then over HTTP, half of the
-time each. One call in five fails, in every way that DynamoDB and networks fail. Meanwhile workers are killed, frozen
-for longer than their leases, stopped and replaced, their clocks jump forward and back, and the server is killed.
+a schedule, a pipeline, workflows) and records are run by several worker processes, first on a file and then over HTTP,
+half of the time each. One call in five fails, in every way that DynamoDB and networks fail. Meanwhile workers are
+killed, frozen for longer than their leases, stopped and replaced, their clocks jump forward and back, and the server is
+killed.
 
 Every acknowledged write is a line of a ledger outside the database. At the end all jobs must have ended, and the rules
 of `trust.ledger_rules` are checked. Ends with 0 if they hold, with 1 if not; then the folder is kept.

@@ -36,11 +36,12 @@ _PLACES = {
 """Where the pages are that are not in docs/ or examples/, which keep their paths."""
 
 _PICTURES = {".png", ".svg"}
-_SOURCES = {".py": "python", ".toml": "toml", ".json": "json"}
+_LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".yml": "yaml", ".sh": "bash", "Makefile": "make"}
+"""Of source files that a page links to, by their names' ends; others are shown as plain text."""
 _FENCE = re.compile(r"^ *(`{3,})([\w-]*)")
 _LINK = re.compile(r"(?<=\]\()[^)\s]+(?=\))")
 _CODE = re.compile(r"`+[^`]*`+")
-_COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
+_COMMENT = re.compile(r"^ {0,3}<!--.*?-->\n", re.DOTALL | re.MULTILINE)  # those of its own lines: others are shown
 
 
 class SiteError(Exception):
@@ -117,15 +118,16 @@ class _Links:
         if file.suffix in _PICTURES:
             self.pages.files[place] = file
             return place
-        if file.suffix not in _SOURCES:
-            raise SiteError(f"{self.page} links to {link}, which is no page, picture or source")
+        if file.suffix == ".md":
+            raise SiteError(f"{self.page} links to {link}, which docs/README.md does not list")
         self.pages.texts[f"{place}.md"] = _source_page(target, file)
         return f"{place}.md"
 
 
 def _source_page(path: str, file: Path) -> str:
     text = file.read_text(encoding="utf-8").rstrip("\n")
-    return f"# {path}\n\n````{_SOURCES[file.suffix]}\n{text}\n````\n"
+    language = _LANGUAGES.get(file.suffix or file.name, "text")
+    return f"# {path}\n\n````{language}\n{text}\n````\n"
 
 
 def _page(text: str, moved: Callable[[str], str]) -> str:

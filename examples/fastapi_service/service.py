@@ -58,7 +58,7 @@ def worker_in_this_process() -> Iterator[None]:
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     with jobs:  # closes the database; it is opened at its first use
-        await run_in_threadpool(lambda: jobs.store)  # so that a wrong PENSTOCK_DB is told now, not to the first user
+        await run_in_threadpool(lambda: jobs.store)  # so that a wrong PENSTOCK_DB fails now, not at the first request
         if os.environ.get("SERVICE_WORKER"):
             with worker_in_this_process():
                 yield

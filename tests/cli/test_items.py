@@ -93,6 +93,19 @@ def test_a_file_with_a_bad_line_writes_nothing(tmp_path: Path) -> None:
     assert run("count", "orders", "customer=n").stdout == "0\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "text"), [((), '{"customer": "é", "number": 1}'), (("--csv",), "customer,number\né,1\n")]
+)
+def test_items_that_are_not_in_utf_8_are_refused_from_a_file_and_from_stdin(words: tuple[str, ...], text: str) -> None:
+    Path("latin").write_bytes(text.encode("latin-1"))
+    for result in (
+        run("put", "orders", *words, "--file", "latin", code=1),
+        CliRunner().invoke(cli, ["items", "put", "orders", *words], input=text.encode("latin-1")),
+    ):
+        assert result.exit_code == 1 and "it is not in UTF-8" in result.output, result.output
+    assert run("count", "orders").stdout == "40\n"
+
+
 def test_items_go_from_a_scan_to_a_put_and_those_that_are_there_stay() -> None:
     lines = run("scan", "orders", "--dynamodb-json").stdout
     run("update", "orders", "customer=c1", "number=1", "--set", "status = 'new'")

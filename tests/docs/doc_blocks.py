@@ -48,6 +48,11 @@ class Block:
     says: dict[str, str] = field(default_factory=dict)
 
     @property
+    def lines(self) -> range:
+        """The numbers of its own lines, counted from 0: what is between its fences."""
+        return range(self.line, self.line + len(self.text.splitlines()))
+
+    @property
     def is_output(self) -> bool:
         return self.language in ("", "text") and not self.is_console
 

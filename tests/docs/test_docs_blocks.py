@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import tomllib
 from collections.abc import Iterator
 from configparser import ConfigParser
@@ -101,6 +102,8 @@ def test_its_blocks_print_what_stands_under_them(
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", penstock_server)
     if any(is_run(block) and "s3://" in block.text for block in blocks):
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", request.getfixturevalue("s3_with_a_bucket"))
+    if page.parent.parent == ROOT / "examples":  # which runs in a copy of its folder
+        shutil.copytree(page.parent, reader, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "*.db*"))
     run = PageRun(name_of(page), reader, penstock_server, request.getfixturevalue)
     try:
         for block, after in zip(blocks, [*blocks[1:], None], strict=True):

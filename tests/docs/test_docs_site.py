@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from doc_blocks import ROOT, name_of, pages
+from doc_blocks import ROOT, blocks_of, name_of, pages
 
 sys.path.append(str(ROOT / "docs" / "generate"))
 contents = import_module("contents")
@@ -58,22 +58,36 @@ def test_each_kind_of_reader_has_a_page_of_the_first_section() -> None:
 
 def test_links_are_moved_with_their_pages_and_code_is_left_alone(tmp_path: Path) -> None:
     page = (
-        "# One\n<!-- a remark -->\n[home](../README.md#top), [`code`](../examples/a/b.py), `[x](y.md)` ![p](p.svg)\n"
+        "# One\n<!-- a remark -->\n[home](../README.md#top), [`code`](../examples/a/b.py), "
+        "[m](../Makefile), `[x](y.md)`, `<!-- shown -->` ![p](p.svg)\n"
         "```\n[x](y.md)\n```\n"
     )
     written(tmp_path, README_md="# Home\n", docs__README_md="## A\n\n- [One](one.md)\n", docs__one_md=page)
-    written(tmp_path, examples__a__b_py="print(1)\n", docs__p_svg="<svg/>")
+    written(tmp_path, examples__a__b_py="print(1)\n", docs__p_svg="<svg/>", Makefile="all:\n")
     built = site_pages.site_pages(tmp_path, contents.sections(tmp_path, set()))
     assert built.texts["one.md"] == (
-        "# One\n[home](index.md#top), [`code`](examples/a/b.py.md), `[x](y.md)` ![p](p.svg)\n```text\n[x](y.md)\n```\n"
+        "# One\n[home](index.md#top), [`code`](examples/a/b.py.md), [m](Makefile.md), "
+        "`[x](y.md)`, `<!-- shown -->` ![p](p.svg)\n```text\n[x](y.md)\n```\n"
     )
+    assert built.texts["Makefile.md"] == "# Makefile\n\n````make\nall:\n````\n"
     assert "print(1)" in built.texts["examples/a/b.py.md"]
     assert built.files == {"p.svg": tmp_path / "docs" / "p.svg"}
 
 
-@pytest.mark.parametrize("link", ["nowhere.md", "../../outside.md", "../src/"])
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_what_belongs_to_an_item_of_a_list_is_set_in_by_four_blanks(page: Path) -> None:
+    """Python's Markdown ends the list otherwise; GitHub takes both."""
+    lines = page.read_text().splitlines()
+    blanks = [len(line) - len(line.lstrip()) for line in lines]
+    fences = {number for block in blocks_of(page.read_text()) for number in block.lines}
+    outside = [number for number in range(1, len(lines)) if number not in fences and not lines[number - 1].strip()]
+    assert [number + 1 for number in outside if lines[number].strip() and 0 < blanks[number] < 4] == []
+
+
+@pytest.mark.parametrize("link", ["nowhere.md", "../../outside.md", "../src/", "two.md"])
 def test_a_link_that_the_site_does_not_have_is_an_error(tmp_path: Path, link: str) -> None:
     written(tmp_path, README_md="# Home\n", docs__README_md="## A\n\n- [One](one.md)\n", docs__one_md=f"[x]({link})\n")
+    written(tmp_path, docs__two_md="# Two, which is not listed\n", src__a_py="")
     with pytest.raises(site_pages.SiteError, match="links to"):
         site_pages.site_pages(tmp_path, contents.sections(tmp_path, set()))
 

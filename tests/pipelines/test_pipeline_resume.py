@@ -313,7 +313,7 @@ def test_a_run_stops_between_two_steps_before_its_time_limit(store: JobStore) ->
     assert not stopped.finished
     assert "time limit" in stopped.stopped
     assert {step.how for step in stopped.steps} == {"waiting"}
-    assert "Run it again to go on" in str(stopped)
+    assert "Run it again to continue" in str(stopped)
     assert store.get(JOB).state is State.QUEUED
     assert ran(sample, store).finished
 

@@ -259,7 +259,7 @@ def test_a_refused_state_table_tells_of_no_lock_and_of_the_policy(monkeypatch: p
                 raise AccessDeniedException("User: ada is not authorized to perform: dynamodb:GetItem")
             return self._inner.execute(operation, request, *rest, **more)
 
-    monkeypatch.setattr(databases, "connect", lambda url: Database(Refusing(connect(url).transport)))
+    monkeypatch.setattr(databases, "connect", lambda url, **more: Database(Refusing(connect(url, **more).transport)))
     told = penstock("apply", "shop_tables:plain", "--yes")
     assert told.exit_code == 1
     assert "--no-lock" in told.output

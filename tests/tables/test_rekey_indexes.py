@@ -15,7 +15,7 @@ from table_strategies import tables
 from penstock.cli.main import cli
 from penstock.client.database import connect
 from penstock.errors import PenstockError
-from penstock.tables.definitions.definition import Index, Table, Throughput
+from penstock.tables.definitions.definition import Index, Table, Throughput, VectorIndex
 from penstock.tables.plan.plan import diff
 from penstock.tables.plan.survey import require_table
 from penstock.tables.rekey.new_table import TableOptions, index_changes, new_definition, option_words, options_for
@@ -35,6 +35,18 @@ def texts(options: TableOptions, old: Table = LOCAL) -> list[str]:
 
 
 # ── the definition ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_vector_indexes_are_kept_or_dropped_and_told() -> None:
+    near = [VectorIndex("near", "v", dimensions=4), VectorIndex("other", "w", dimensions=8, distance="euclidean")]
+    old = LOCAL.replace(vector_indexes=near)
+    kept = TableOptions(key="b:S", drop_indexes=("other",))
+    assert new_definition(old, "new", kept).vector_indexes == (near[0],)
+    assert texts(kept, old)[-2:] == [
+        "= vector index near (v, 4 dimensions, cosine)",
+        "- vector index other (w, 8 dimensions, euclidean)",
+    ]
+    assert {one.form["action"] for one in index_changes(old, new_definition(old, "new", kept))} >= {"keep", "drop"}
 
 
 def test_local_indexes_are_added_dropped_and_changed_and_the_rest_is_kept() -> None:

@@ -16,10 +16,11 @@ from penstock.cli.main import cli
 from penstock.client.database import connect
 from penstock.engine import Engine
 from penstock.server.server import running_server
-from penstock.tables.definitions.definition import Naming, Table
+from penstock.tables.definitions.aws_shapes import Facts
+from penstock.tables.definitions.definition import Naming, Table, VectorIndex
 from penstock.tables.plan import saved_plan
 from penstock.tables.plan.plan import plan_table
-from penstock.tables.plan.survey import Survey, TableSurvey
+from penstock.tables.plan.survey import Live, Survey, TableSurvey, survey_table
 
 MODULE = """
 from penstock.tables.definitions.definition import Index, Table, Throughput
@@ -211,5 +212,14 @@ def test_a_saved_plan_is_no_definition(planned: None) -> None:
 def test_every_plan_is_read_as_it_was_written(live: Table, wanted: Table) -> None:
     plan = plan_table("things", live, wanted, 3)
     survey = Survey((TableSurvey("things", wanted, None, plan, "a note"),), Naming("a", "dev"))
+    saved = saved_plan.SavedPlan(survey, saved_plan.Place("t", "u", "r"), "m:t", "f", "now", "ada", "0.1.0")
+    assert saved_plan._read(json.loads(saved_plan.saved_text(saved))) == saved
+
+
+def test_a_plan_with_a_vector_index_is_read_as_it_was_written() -> None:
+    near = VectorIndex("near", "embedding", dimensions=4, partition="tenant:S", filters=["kind:S"])
+    wanted = Table("notes", "id:S").replace(vector_indexes=[near])
+    live = Live(Table("notes", "id:S"), Facts("notes", "ACTIVE", 0, 0, "arn:…"))
+    survey = Survey((survey_table("new", wanted, None), survey_table("notes", wanted, live)), Naming())
     saved = saved_plan.SavedPlan(survey, saved_plan.Place("t", "u", "r"), "m:t", "f", "now", "ada", "0.1.0")
     assert saved_plan._read(json.loads(saved_plan.saved_text(saved))) == saved

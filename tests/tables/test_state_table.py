@@ -213,3 +213,15 @@ def test_on_any_database(db: Database) -> None:
         assert state.record(THING, "run") == record
         state.append(Entry("apply", "orders", "x"))
     assert len(list(state.history(table="orders"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("table", "The table orders is held"),
+        ("migration", "The migration of table orders is held"),
+        ("rekey", "The rekey of table orders is held"),
+    ],
+)
+def test_what_is_held_is_told_in_words(kind: str, told: str) -> None:
+    assert str(LeaseHeld((kind, "orders"), None)).startswith(f"{told} by another process.")

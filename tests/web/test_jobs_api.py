@@ -353,6 +353,44 @@ def test_another_site_reads_and_changes_nothing(world: World):
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
+HOSTILE_IDS = (
+    "%00",
+    "..%2f..%2fetc%2fpasswd",
+    "%ff%fe",
+    "a" * 5_000,
+    "%0d%0aX-Injected:%201",
+    "%7b%7b7*7%7d%7d",
+    "job_%F0%9F%92%A5",
+    "'%20OR%201=1",
+)
+HOSTILE_BODIES: tuple[bytes, ...] = (
+    b"[" * 100_000,
+    b'{"task": ' + b"9" * 5_000 + b"}",
+    b'{"task": "load", "task": "penstock.webhook", "args": {}}',
+    b'{"__proto__": {}, "task": {"$gt": ""}}',
+    b'{"task": "load", "args": {"file": "\\ud800"}}',
+    b'{"task": "load", "args": {"file": NaN}}',
+    b"\xff\xfe{}",
+)
+
+
+def test_no_path_and_no_body_that_a_stranger_makes_up_is_an_error_of_ours(world: World):
+    """Each is an answer or a refusal, in our form, with no header of its own, no trace and no path of this machine."""
+    for path, operations in world.api.openapi()["paths"].items():
+        for method in operations:
+            ids = HOSTILE_IDS if "{" in path else ("",)
+            bodies = HOSTILE_BODIES if method == "post" else (b"",)
+            for number in range(max(len(ids), len(bodies))):
+                url = re.sub(r"\{.*?\}", lambda _, n=number, i=ids: i[n % len(i)], path)
+                headers = {"Content-Type": "application/json"}
+                answer = world.client.request(method, url, content=bodies[number % len(bodies)], headers=headers)
+                assert answer.status_code < 500, (method, url[:80], answer.text[:300])
+                assert "x-injected" not in answer.headers
+                assert "Traceback" not in answer.text and "site-packages" not in answer.text
+                assert len(answer.content) < 100_000
+    assert not [job for job in world.app.jobs.find() if job.task.startswith("penstock.")]
+
+
 def test_answers_are_data_that_no_browser_runs(world: World):
     for path in ("/jobs", "/jobs/%3Cscript%3E", "/openapi.json", "/nothing"):
         headers = world.get(path).headers

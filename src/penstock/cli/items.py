@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -498,8 +499,12 @@ def _read(item: str | None, file: str | None, exact: bool, types: dict[str, str]
         return
     is_stdin = file in (None, "-")
     name = "stdin" if is_stdin else str(file)
-    with nullcontext(sys.stdin) if is_stdin else Path(name).open(encoding="utf-8", newline="") as lines:
-        found = read_items(lines, exact=exact, name=name) if types is None else read_csv(lines, types, name=name)
+    with nullcontext(sys.stdin.buffer) if is_stdin else Path(name).open("rb") as stream:
+        if types is None:
+            found = read_items(stream, exact=exact, name=name)
+        else:
+            lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+            found = read_csv(lines, types, name=name)
         yield from ((f"{name}, line {at}", one) for at, one in found)
 
 

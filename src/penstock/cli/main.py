@@ -86,13 +86,14 @@ def _system_commands() -> dict[str, Commands]:
 @click.group(cls=RootGroup, lazy=COMMANDS, sections=SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "--version", prog_name="penstock", message="%(prog)s %(version)s")
 def cli() -> None:
-    """DynamoDB on your machine: no Docker, no Java, no account.
+    """Durable jobs, tables as code, and a DynamoDB on your machine: no Docker, no Java, no account.
 
     \b
     Examples:
       penstock quickstart                 see it work, in a second
       penstock serve                      a database in penstock.db, at http://127.0.0.1:8000
-      penstock serve --memory --port 0    a database in memory, on any free port
+      penstock worker reports:app         run the jobs of `app` in reports.py
+      penstock up --worker reports:app    the same, with a dashboard at http://127.0.0.1:8321
       penstock serve --help               all options of a command
 
     Commands name their database with --db: a file, :memory:, http://…, or aws://region. The default is PENSTOCK_DB.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -61,6 +63,23 @@ def test_only_the_end_of_its_process_is_proof(ended_process: str) -> None:
     assert abandoned(LEASE, replace(LIVING, process=ended_process)).takeable_at == 0
     for line in (None, LIVING, replace(LIVING, process=""), replace(LIVING, process="elsewhere:1:1")):
         assert abandoned(LEASE, line).takeable_at == LEASE.takeable_at
+
+
+@needs_proof
+def test_a_frozen_holder_keeps_its_lease_to_its_end_and_one_whose_pid_another_has_loses_it_at_once() -> None:
+    code = "from penstock.processes import this_process; print(this_process(), flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as process:
+        assert process.stdout is not None
+        line = replace(LIVING, process=process.stdout.readline().strip())
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        assert abandoned(LEASE, line).takeable_at == LEASE.takeable_at  # it may go on, and then it holds it
+        process.send_signal(signal.SIGCONT)
+        assert abandoned(LEASE, line).takeable_at == LEASE.takeable_at
+        place, pid, began = line.process.split(":")
+        before = replace(line, process=f"{place}:{pid}:{int(began) - 1}")  # who had this pid before it
+        assert abandoned(LEASE, before).takeable_at == 0
+        process.kill()
 
 
 @pytest.mark.parametrize(

@@ -288,3 +288,19 @@ class _LateIndex:
             return execute(operation, request, *more, **options)
 
         db.execute = late  # type: ignore[method-assign]
+
+
+def test_a_state_that_was_written_as_text_is_the_number() -> None:
+    """Of 300 records of another program, six with "0" were neither found nor told."""
+    with connect(":memory:") as db:
+        create_tables(db, Config(record_table="Records"), "safe")
+        records = RecordModel(db, table="Records")
+        for minute, state in enumerate(("0", "1", 0, "x")):
+            key = {"AccountId": "A", "RunTime": f"2026-03-01T08:0{minute}:00Z"}
+            db.table("Records").put({**key, "Processed": state})
+        assert [(one["RunTime"][14:16], one["Processed"]) for one in records.query_unprocessed()] == [
+            ("00", 0),
+            ("02", 0),
+        ]
+        assert [one["RunTime"][14:16] for one in records.query_processed()] == ["01"]
+        assert RecordProcessor(records).process_all(lambda record: None).processed == 2

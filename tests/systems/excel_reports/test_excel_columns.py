@@ -88,6 +88,7 @@ def test_totals_and_formats_go_by_the_name() -> None:
         "Artikel-Nr",
         "SKU",
     )
+    assert (heading_of("verkäufe"), heading_of("straße_nr"), heading_of("売上")) == ("Verkäufe", "Straße nr", "売上")
 
 
 def test_charts_are_of_groups_and_of_months() -> None:

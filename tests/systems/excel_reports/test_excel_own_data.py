@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import threading
+import zipfile
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
@@ -396,3 +397,31 @@ def test_S1_a_list_without_rows_keeps_its_columns(db: Database, tmp_path: Path) 
     assert [cell.value for cell in book["Retouren"][1]] == ["Artikel-Nr.", "Menge", "Grund"]
     assert [cell.value for cell in book["Leer"][1]] == ["(no columns)"]
     assert "Retouren: the source has no rows." in job.result["statistics"]["notes"]
+
+
+def test_bars_of_a_chart_begin_at_zero(db: Database, tmp_path: Path) -> None:
+    """Programs begin the axis at 44,000 where all values are near 50,000: one branch looked four times as good."""
+    folder = tmp_path / "firma"
+    folder.mkdir()
+    lines = [f"{name};{amount}" for name, amount in (("Nord", 51000), ("Süd", 52000), ("Markt", 47000)) for _ in "ab"]
+    (folder / "verkäufe.csv").write_text("Filiale;Umsatz\n" + "\n".join(lines), encoding="utf-8-sig")
+    service = ExcelReports(db, open_files(folder / "files"), sources=[str(folder)])
+    service.prepare()
+    job = service.generate("firma")
+    service.worker(until_empty=True, concurrency=1).run()
+    key = service.read(job.job_id).job.result["fileKey"]  # type: ignore[index]
+    with zipfile.ZipFile(io.BytesIO(service.files.read(key))) as book:
+        charts = [book.read(name).decode() for name in book.namelist() if "charts/chart" in name]
+        sheets = book.read("xl/workbook.xml").decode()
+    assert len(charts) == 1
+    assert '<c:min val="0"/>' in charts[0]
+    assert 'name="Verkäufe"' in sheets
+
+
+@pytest.mark.parametrize("name", ["Bilder", "fotos", "IMAGES"])
+def test_pictures_are_found_in_a_folder_of_that_name_in_other_languages(
+    db: Database, tmp_path: Path, bakery: Path, name: str
+) -> None:
+    (bakery / "photos").rename(bakery / name)
+    job, _ = made(db, tmp_path, str(bakery))
+    assert job.result["statistics"]["totalImages"] == 2

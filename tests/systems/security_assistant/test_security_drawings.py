@@ -190,6 +190,12 @@ def test_S2_16_designators(text: str, found: list[str]) -> None:
         ("Access controlled door", "door"),
         ("Fixed dome camera", "camera"),
         ("Smoke detector", "smoke_detector"),
+        ("Door closer", "door_closer"),
+        ("Fluchttürterminal", "fluchttürterminal"),
+        ("Door hold-open magnet", "door_holder"),
+        ("Brandschutztür", "door"),
+        ("Türen", "door"),
+        ("Tür mit Nummer", "door"),
         ("?", "unknown"),
     ],
 )

@@ -45,6 +45,18 @@ def test_csv_is_read_back_as_the_same_items(items: list[dict[str, Any]]) -> None
     assert [item for _, item in read_csv(io.StringIO(text, newline=""), {}, name="x.csv")] == items
 
 
+@pytest.mark.parametrize("text", ["a\rb", "\r", "a\r\nb", "a\nb", "\n", 'a"b', "a,b", " a", "\x0b\x0c\x1c\x85\u2028"])
+def test_csv_keeps_every_kind_of_line_break_in_a_text(text: str) -> None:
+    item = {"id": {"S": "1"}, "text": {"S": text}, "z": {"S": "end"}}
+    lines = io.StringIO("".join(csv_lines([item, item], ["id"])), newline="")
+    assert [one for _, one in read_csv(lines, {}, name="x.csv")] == [item, item]
+
+
+def test_blank_lines_before_the_header_of_csv_are_passed_over() -> None:
+    assert list(read_csv(["\n", "\r\n", "id\n", "7\n"], {}, name="x")) == [(4, {"id": {"S": "7"}})]
+    assert list(read_csv(["\n", "\n"], {}, name="x")) == []
+
+
 def test_dynamodb_json_is_read_back_as_the_same_item() -> None:
     line = line_of(order(3), exact=True)
     assert [item for _, item in read_items([line, "", f'{{"Item": {line}}}'], exact=True, name="x")] == [order(3)] * 2
@@ -63,6 +75,10 @@ def test_plain_json_keeps_every_digit_of_a_number() -> None:
     ("line", "exact", "said"),
     [
         ("{", False, "x, line 1: no JSON object"),
+        ('{"a": 1e99999999999999999999}', False, "1e99999999999999999999 is no number that DynamoDB has"),
+        ('{"\\ud800": {"S": "a"}}', True, "x, line 1: no JSON object on one line.*surrogates"),
+        ('{"a": "\\uD800"}', False, "surrogates"),
+        (b'{"a": "\xe9"}', False, "x, line 1: it is not in UTF-8"),
         ("5", False, "an item is a JSON object"),
         ('{"a": NaN}', False, "no JSON object"),
         ('{"a": 1}', True, "DynamoDB's JSON"),
@@ -70,7 +86,7 @@ def test_plain_json_keeps_every_digit_of_a_number() -> None:
         ('{"id": "1"}', True, r"DynamoDB's JSON.*\(id is '1'\)"),
     ],
 )
-def test_a_text_that_is_no_item_is_told_with_its_line(line: str, exact: bool, said: str) -> None:
+def test_a_text_that_is_no_item_is_told_with_its_line(line: str | bytes, exact: bool, said: str) -> None:
     with pytest.raises(BadItemText, match=said):
         list(read_items([line], exact=exact, name="x"))
 

@@ -102,6 +102,21 @@ def test_a_value_that_cannot_be_resolved_names_its_place(tmp_path: Path, more: d
         read(tmp_path, properties(**more), "t.json")
 
 
+@pytest.mark.parametrize("type", ["Table", "GlobalTable"])
+@pytest.mark.parametrize("properties", ["a text", "[]", "5", "!Sub x", "!Ref AWS::NoValue", "{Replicas: [5]}"])
+def test_properties_that_are_none_are_refused(tmp_path: Path, type: str, properties: str) -> None:
+    text = f"Resources:\n  Jobs:\n    Type: AWS::DynamoDB::{type}\n    Properties: {properties}\n"
+    with pytest.raises(ExportError, match=r"t\.yaml: Resources\.Jobs"):
+        read(tmp_path, text)
+
+
+def test_a_resource_of_terraform_that_lacks_a_member_is_told_by_its_name(tmp_path: Path) -> None:
+    lacking = resource("one", "aws_dynamodb_table.a", billing_mode="PROVISIONED", read_capacity=5)
+    state = {"format_version": "1.0", "values": {"root_module": {"resources": [lacking]}}}
+    with pytest.raises(ExportError, match=r"aws_dynamodb_table\.a: write_capacity is missing"):
+        read(tmp_path, json.dumps(state), "a.json")
+
+
 def test_what_only_a_stack_knows_can_be_given(tmp_path: Path) -> None:
     key = {"SSEEnabled": True, "KMSMasterKeyId": {"Fn::GetAtt": ["Key", "Arn"]}}
     text = properties(TableName=None, SSESpecification=key)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.tables.formats.terraform import Block, HclError, Reference, parse, render
+from penstock.tables.definitions.export_file import ExportError
+from penstock.tables.formats.terraform import Block, HclError, Reference, parse, read_template, render
 
 names = st.from_regex(r"[a-z_][a-z0-9_]{0,6}", fullmatch=True).filter(lambda name: name not in ("true", "false"))
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc"))) | st.text('a"\\${}%\n\r\t#/*', max_size=8)
@@ -38,3 +39,8 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_a_mistake_has_its_line() -> None:
     with pytest.raises(HclError, match=r"line 2: '=' where \{ was expected"):
         parse('\nresource "x" = 5')
+
+
+def test_a_list_that_is_nested_too_deep_is_refused() -> None:
+    with pytest.raises(ExportError, match=r"tables\.tf: it is nested too deep"):
+        read_template("a = " + "[" * 100_000)

@@ -125,6 +125,22 @@ def test_a_live_writer_loses_nothing(db: Database, folder: Path, monkeypatch: py
     assert all(item["hits"] == 1 for item in others)
 
 
+def test_a_write_whose_answer_was_lost_counts_as_ours(
+    db: Database, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(db, 20)
+    write_each = ItemTable.write_each
+
+    def twice(self: ItemTable, calls: Any, **options: Any) -> Any:
+        write_each(self, calls, **options)  # the answers are lost, and the client sends the requests again
+        return write_each(self, calls, **options)
+
+    monkeypatch.setattr(ItemTable, "write_each", twice)
+    (done,) = migrator(db, folder).up()
+    assert done.progress is not None
+    assert (done.progress.counts.changed, done.progress.counts.conflicts) == (20, 0)
+
+
 def test_failed_items_are_kept_with_their_errors_and_hold_back_the_next(db: Database, folder: Path) -> None:
     filled(db)
     (folder / "0002_greet.py").write_text(NEXT)
@@ -194,7 +210,7 @@ def test_one_process_works_on_a_table_at_a_time(db: Database, folder: Path) -> N
     store = MigrationStore(db, "users")
     with (
         store.state.lease(store.thing, purpose="migrate up"),
-        pytest.raises(LeaseHeld, match="migration users is held"),
+        pytest.raises(LeaseHeld, match="migration of table users is held"),
     ):
         list(migrator(db, folder).up())
     both = [migrator(db, folder), migrator(db, folder)]

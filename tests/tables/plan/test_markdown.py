@@ -57,6 +57,12 @@ def test_a_hostile_name_stays_a_name(name: str) -> None:
     check(plan_markdown(survey, name, name))
 
 
+def test_quotes_stay_quotes() -> None:
+    survey = survey_of(("app-dev-jobs", None, PLAIN), note='the index\'s "key" & more')
+    assert 'the index\'s "key" &amp; more' in plan_markdown(survey, "a'b", "c")
+    assert "<code>a'b</code>" in plan_markdown(survey, "a'b", "c")
+
+
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_no_text_gets_out_of_its_place(name: str, note: str) -> None:
     survey = survey_of(("app-dev-jobs", None, PLAIN.replace(ttl=name or "t")), note=note)

@@ -9,10 +9,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
+import orjson
 import pytest
 from dashboard_world import World
 
+from penstock.jobs.model.job import JobError
 from penstock.web.dashboard.app import running_dashboard
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
@@ -35,7 +38,12 @@ def paths(world: World) -> list[str]:
         running = world.store.report(running, progress=number, step=f"step {number // 10}", message=f"line {number}")
     world.made(queue="mail")
     world.store.pause("mail", "the provider is down")
-    return [*PAGES, f"/jobs/{failed.id}", f"/jobs/{failed.id}/clone", f"/jobs/{running.id}"]
+    first = world.made("first", run_at=world.store.clock.now() + 3_600)
+    second = world.made("second", depends_on=(first.id,))
+    related = [f"/jobs/{first.id}", f"/jobs/{second.id}", "/?span=7d", "/jobs?sort=kind", "/partiql"]
+    key = urlencode({"key": orjson.dumps({"job_id": {"S": failed.id}, "record": {"S": "main"}}).decode()})
+    related.append(f"/tables/penstock-jobs/item?{key}")
+    return [*PAGES, *related, f"/jobs/{failed.id}", f"/jobs/{failed.id}/clone", f"/jobs/{running.id}"]
 
 
 @pytest.mark.skipif("PENSTOCK_AXE" not in os.environ, reason="PENSTOCK_AXE does not name a file of axe-core")
@@ -62,6 +70,30 @@ def test_no_page_is_wider_than_a_phone(world: World, browser: Any) -> None:
         for path in paths(world):
             page.goto(url + path)
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+    context.close()
+
+
+def test_no_list_hides_its_buttons_on_a_laptop(world: World, browser: Any) -> None:
+    """A list that is too wide scrolls, and its last column, the actions, is what nobody sees."""
+    for number in range(3):
+        world.store.pause(f"mail-{number}", "the provider is down, and we wait for its answer")
+        world.made("send_mail", queue=f"mail-{number}", tenant="acme")
+        world.store.fail(world.running("send_mail"), JobError("ConnectionError", "refused " * 40))
+    world.app.state.site.overview.refresh()
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    hidden = "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth).length"
+    with running_dashboard(world.app) as url:
+        for path in (
+            "/queues",
+            "/failures",
+            "/jobs",
+            "/jobs?q=status%3Afailed",
+            "/jobs?q=status%3Ablocked",
+            "/schedules",
+        ):
+            page.goto(url + path)
+            assert page.evaluate(hidden) == 0, path
     context.close()
 
 

@@ -13,7 +13,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from itertools import islice
 from typing import Any
 
@@ -67,16 +67,28 @@ def read_items(lines: Iterable[str | bytes], *, exact: bool, name: str) -> Itera
     Raises BadItemText, which names the line.
     """
     for number, line in enumerate(lines, 1):
-        text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
+        try:
+            text = line.decode() if isinstance(line, bytes) else line
+        except UnicodeDecodeError as error:
+            raise BadItemText(f"{name}, line {number}: it is not in UTF-8 ({error.reason}).") from None
         text = text.removeprefix("\ufeff").strip()
         if not text:
             continue
         try:
-            read = json.loads(text, parse_float=Decimal, parse_constant=_no_constant)
+            read = json.loads(text, parse_float=_number, parse_constant=_no_constant)
+            if "\\ud" in text or "\\uD" in text:  # half of a pair is no character, and no UTF-8 can say it
+                json.dumps(read, ensure_ascii=False, default=str).encode()
         except (ValueError, RecursionError) as error:
             raise BadItemText(f"{name}, line {number}: no JSON object on one line ({error}).") from None
         for one in read if isinstance(read, list) else (read,):
             yield number, _item_of(one, exact=exact, where=f"{name}, line {number}")
+
+
+def _number(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"{text[:40]} is no number that DynamoDB has") from None
 
 
 def _no_constant(text: str) -> Any:
@@ -150,8 +162,9 @@ def _cell(kind: str, content: Any) -> str:
 
 def _csv_line(cells: Sequence[str]) -> str:
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerow(cells)
-    return stream.getvalue()
+    # The writer quotes a cell that has a character of its line's end: both kinds of line break have to be.
+    csv.writer(stream, lineterminator="\r\n").writerow(cells)
+    return stream.getvalue()[:-2] + "\n"
 
 
 def read_csv(lines: Iterable[str], types: dict[str, str], *, name: str) -> Iterator[tuple[int, Item]]:
@@ -159,7 +172,7 @@ def read_csv(lines: Iterable[str], types: dict[str, str], *, name: str) -> Itera
     csv.field_size_limit(max(csv.field_size_limit(), _CELL_BYTES))
     reader = csv.reader(lines, strict=True)
     try:
-        header = next(reader, None)
+        header = next((cells for cells in reader if cells), None)
         if header is None:
             return
         columns = [_column(one, types, name) for one in [header[0].removeprefix("\ufeff"), *header[1:]]]
@@ -168,6 +181,8 @@ def read_csv(lines: Iterable[str], types: dict[str, str], *, name: str) -> Itera
                 yield reader.line_num, _csv_item(cells, columns, f"{name}, line {reader.line_num}")
     except csv.Error as error:
         raise BadItemText(f"{name}, line {reader.line_num}: {error}.") from None
+    except UnicodeDecodeError as error:
+        raise BadItemText(f"{name}, after line {reader.line_num}: it is not in UTF-8 ({error.reason}).") from None
 
 
 def _column(text: str, types: dict[str, str], name: str) -> tuple[str, str]:

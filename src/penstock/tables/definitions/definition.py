@@ -424,6 +424,7 @@ def _days(pitr: bool | int | None) -> int | None:
 
 _SPELLED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "key": _table_key,
+    "vector_indexes": _sorted_vector_indexes,
     "pitr": _days,
     "tags": _sorted_mapping,
     "ignore": _sorted_texts,

@@ -453,6 +453,8 @@ def read_template(text: str, file: str = "tables.tf") -> tuple[Table, ...]:
         found = [_read(one, keys, policies) for one in body.all("resource") if one.labels[:1] == (RESOURCE,)]
     except HclError as error:
         raise ExportError(file, error.reason, line=error.line, column=1) from None
+    except RecursionError:
+        raise ExportError(file, "it is nested too deep") from None
     except (KeyError, TypeError, AttributeError) as error:
         raise ExportError(file, f"it is no template of tables ({error!r})") from error
     for table in found:

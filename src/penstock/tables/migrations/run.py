@@ -19,7 +19,15 @@ from penstock.errors import ConditionalCheckFailedException, PenstockError, Vali
 from penstock.optimistic import Contended, Contention
 from penstock.tables.data.transfers import Call, ItemTable, Places
 from penstock.tables.migrations.store import MOST_FAILED, MigrationStore, Progress
-from penstock.tables.migrations.transform import BadResult, Changed, Failed, Transform, Unchanged, write_call
+from penstock.tables.migrations.transform import (
+    BadResult,
+    Changed,
+    Failed,
+    Transform,
+    Unchanged,
+    changed_names,
+    write_call,
+)
 from penstock.tables.state.state_table import StateLease
 from penstock.wire.limits import WRITE_UNIT_BYTES
 from penstock.wire.values import Item, item_size
@@ -150,6 +158,13 @@ class MigrationRun:
                 else:
                     counts.changed += 1
             elif isinstance(answer, ConditionalCheckFailedException):
+                if (
+                    answer.item is not None
+                    and change.after is not None
+                    and not changed_names(answer.item, change.after)
+                ):
+                    counts.changed += 1  # our own write, whose answer was lost, was sent again
+                    continue
                 counts.conflicts += 1
                 if answer.item is not None:  # else it was deleted
                     again.append(answer.item)

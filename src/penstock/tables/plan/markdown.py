@@ -105,7 +105,7 @@ def _code(text: str) -> str:
 
 def _escaped(text: str) -> str:
     """As HTML, with everything that Markdown would read as its own."""
-    return re.sub(r"[`*_\[\]|\\@#~!$]", lambda found: f"&#{ord(found[0])};", html.escape(text))
+    return re.sub(r"[`*_\[\]|\\@#~!$]", lambda found: f"&#{ord(found[0])};", html.escape(text, quote=False))
 
 
 def _one_line(text: str) -> str:

@@ -19,7 +19,16 @@ from typing import Any, Final, get_args
 
 from penstock.errors import PenstockError
 from penstock.tables.definitions.aws_shapes import Facts
-from penstock.tables.definitions.definition import Attribute, Index, Key, Maximum, Naming, Table, Throughput
+from penstock.tables.definitions.definition import (
+    Attribute,
+    Index,
+    Key,
+    Maximum,
+    Naming,
+    Table,
+    Throughput,
+    VectorIndex,
+)
 from penstock.tables.plan.changes import Change, describe_whole
 from penstock.tables.plan.plan import TablePlan, diff
 from penstock.tables.plan.render import plan_json
@@ -184,7 +193,7 @@ def _read(form: Json) -> SavedPlan:
 _KINDS: Final[dict[str, type]] = {
     kind.__name__: kind
     for kind in (
-        *(Attribute, Index, Key, Maximum, Naming, Table, Throughput),
+        *(Attribute, Index, Key, Maximum, Naming, Table, Throughput, VectorIndex),
         *(Facts, Live, TablePlan, TableSurvey),
         *get_args(Change),
     )

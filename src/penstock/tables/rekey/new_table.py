@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from penstock.errors import PenstockError
-from penstock.tables.definitions.definition import Attribute, Index, Key, Table
+from penstock.tables.definitions.definition import Attribute, Index, Key, Table, VectorIndex
+from penstock.tables.plan.changes import index_text
 
 _PARTS = re.compile(r"(?<=:[SNB]),")  # a name may have a comma in it, and a type ends each part
 _HASH_PARTS = re.compile(r"(?<=:[SNB])\+")
@@ -56,7 +57,8 @@ def new_definition(old: Table, name: str, options: TableOptions) -> Table:
     _check_names(old, asked, options.drop_indexes)
     members: dict[str, Any] = {one.name: getattr(old, one.name) for one in fields(old)}
     indexes = _indexes(old, key, asked, options.drop_indexes)
-    return Table(**members | {"name": name, "key": key, "indexes": indexes})
+    vectors = [one for one in old.vector_indexes if one.name not in options.drop_indexes]
+    return Table(**members | {"name": name, "key": key, "indexes": indexes, "vector_indexes": vectors})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +126,9 @@ def _check_names(old: Table, asked: Iterable[_Asked], dropped: Iterable[str]) ->
         if name in seen:
             raise PenstockError(f"Index {name} is named twice. Name it in one of --index, --local-index, --drop-index.")
         seen.add(name)
-    unknown = [name for name in dropped if old.index(name) is None]
+    unknown = [name for name in dropped if name not in {one.name for one in old.every_index}]
     if unknown:
-        there = ", ".join(one.name for one in old.indexes) or "none"
+        there = ", ".join(one.name for one in old.every_index) or "none"
         raise PenstockError(f"--drop-index {unknown[0]}: {old.name} has no such index; it has {there}.")
 
 
@@ -191,11 +193,34 @@ class IndexChange:
         }
 
 
-def index_changes(old: Table, new: Table) -> tuple[IndexChange, ...]:
-    """Every index of both tables, by name."""
+@dataclass(frozen=True, slots=True)
+class VectorIndexChange:
+    """A vector index of the old table, which the new one has as it is, or has not."""
+
+    index: VectorIndex
+    action: Literal["keep", "drop"]
+
+    @property
+    def name(self) -> str:
+        return self.index.name
+
+    def __str__(self) -> str:
+        return f"{_SIGNS[self.action]} {index_text(self.index)}"
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"index": self.name, "action": self.action, "text": str(self), "vector": True}
+
+
+def index_changes(old: Table, new: Table) -> tuple[IndexChange | VectorIndexChange, ...]:
+    """Every index of both tables, by name; then the vector indexes."""
     names = sorted({one.name for one in (*old.indexes, *new.indexes)})
     pairs = ((old.index(name), new.index(name)) for name in names)
-    return tuple(IndexChange(before, after, tuple(_differences(before, after))) for before, after in pairs)
+    changes = (IndexChange(before, after, tuple(_differences(before, after))) for before, after in pairs)
+    kept = {one.name for one in new.vector_indexes}
+    vectors = (VectorIndexChange(one, "keep" if one.name in kept else "drop") for one in old.vector_indexes)
+    return (*changes, *vectors)
 
 
 def _differences(before: Index | None, after: Index | None) -> Iterator[str]:

@@ -83,7 +83,7 @@ def actor() -> str:
 
 def _describe(thing: Thing) -> str:
     kind, name = thing
-    return f"{kind} {name}"
+    return f"table {name}" if kind == "table" else f"{kind} of table {name}"
 
 
 # ── what is stored ───────────────────────────────────────────────────────────────────────────────

@@ -23,7 +23,15 @@ from penstock.jobs.model.state import State
 from penstock.jobs.sources import AllJobs, JobQuery
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
-from penstock.web.dashboard.job_survey import FIRST_JOBS, Failure, JobSurvey, SurveyView
+from penstock.web.dashboard.job_survey import (
+    FIRST_JOBS,
+    Failure,
+    FailureGroup,
+    JobSurvey,
+    SurveyView,
+    group_failures,
+    newest_first,
+)
 from penstock.web.dashboard.source import Source
 
 FIRST_KEYS: Final = 40
@@ -147,7 +155,7 @@ _OTHER_FAILURES: Final = 200
 _MOST_SCANNED: Final = 2_000
 """Items of a table without an index by state."""
 _TENANTS_READ: Final = 10
-_FEW_JOBS: Final = 40
+_FEW_JOBS: Final = 20
 _POLL_SECONDS: Final = 0.5
 
 
@@ -177,6 +185,9 @@ class Overview:
     oldest_waiting: Job | None
     finished: FinishedJobs
     workers: tuple[WorkerInfo, ...]
+    failures: tuple[Failure, ...] = ()
+    """By when they failed, the newest first; of all tables."""
+    groups: tuple[FailureGroup, ...] = ()
     others: tuple[Failure, ...] = ()
     """Failed jobs of other tables: of other apps, and of systems."""
     others_whole: bool = True
@@ -184,14 +195,6 @@ class Overview:
     @property
     def running(self) -> tuple[Job, ...]:
         return self.survey.running
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """By when they failed, the newest first; of all tables."""
-        if not self.others:
-            return self.survey.failures
-        both = (*self.survey.failures, *self.others)
-        return tuple(sorted(both, key=lambda one: (one.failed_at, one.job_id), reverse=True))
 
     def count(self, state: DerivedState) -> Count:
         """How many jobs are in a derived state."""
@@ -202,6 +205,22 @@ class Overview:
         if state.value == stored.value:
             return self.counts[stored]
         return Count(self.survey.states.get(state, 0), stored in self.survey.whole, self.at)
+
+
+class _Failures:
+    """The failures of all tables, and their groups: made again only when there are other ones."""
+
+    def __init__(self) -> None:
+        self._made_of: tuple[tuple[Failure, ...], tuple[Failure, ...]] = ((), ())
+        self._made: tuple[tuple[Failure, ...], tuple[FailureGroup, ...]] = ((), ())
+
+    def of(
+        self, ours: tuple[Failure, ...], others: tuple[Failure, ...]
+    ) -> tuple[tuple[Failure, ...], tuple[FailureGroup, ...]]:
+        if self._made_of[0] is not ours or self._made_of[1] is not others:
+            both = newest_first((*ours, *others)) if others else ours
+            self._made_of, self._made = (ours, others), (both, tuple(group_failures(both)))
+        return self._made
 
 
 class OverviewCache:
@@ -215,6 +234,7 @@ class OverviewCache:
         self._lock = threading.Lock()
         self._overview: Overview | None = None
         self._finished: FinishedJobs | None = None
+        self._failures = _Failures()
         self._others: tuple[float, tuple[Failure, ...], bool] = (-_SAMPLE_SECONDS, (), True)
 
     def current(self) -> Overview:
@@ -256,13 +276,15 @@ class OverviewCache:
         assert self._finished is not None
         if abs(now - self._others[0]) > _SAMPLE_SECONDS:
             self._others = now, *self._other_failures(store)
+        survey = self._survey.view()
         self._overview = Overview(
             now,
             self._counter.counts(now),
-            self._survey.view(),
+            survey,
             oldest_waiting(store, now),
             self._finished,
             tuple(WorkerRegistry(store.db, store.layout).workers(now, tidy=False)),
+            *self._failures.of(survey.failures, self._others[1]),
             *self._others[1:],
         )
         return self._overview

@@ -28,7 +28,7 @@ FIRST_JOBS: Final = 60
 STEP_JOBS: Final = 250
 PAID_JOBS: Final = 1_000
 _PAID_SECONDS: Final = 60.0
-_NEWEST: Final = 30
+_NEWEST: Final = 20
 _MOST_FAILURES: Final = 50_000
 _SHOWN_LOST: Final = 20
 _SHOWN_RUNNING: Final = 6
@@ -167,12 +167,15 @@ class Failure:
     kind: str
     message: str
     attempt: int
+    pattern: str
+    """What the messages of its group have in common."""
     system: str = ""
     """Whose job it is, where it is changed by that system's commands only."""
 
     @classmethod
     def of(cls, job: Job, system: str = "") -> Failure:
         error = job.error
+        message = "" if error is None else error.message[:_LONGEST_MESSAGE]
         return cls(
             job.id,
             job.ended_at or job.updated_at,
@@ -180,14 +183,15 @@ class Failure:
             job.tenant,
             job.queue,
             "" if error is None else error.kind,
-            "" if error is None else error.message[:_LONGEST_MESSAGE],
+            message,
             job.attempt,
+            pattern_of(message),
             system,
         )
 
     @property
     def group(self) -> tuple[str, str, str]:
-        return self.task, self.kind, pattern_of(self.message)
+        return self.task, self.kind, self.pattern
 
 
 _VARYING: Final = re.compile(r"0x[0-9a-fA-F]{1,16}|\d{1,40}")
@@ -243,6 +247,8 @@ class FailedJobs:
         self._seen: set[str] = set()
         self._token: str | None = None
         self._next_at = 0.0
+        self._newest: tuple[Failure, ...] | None = ()
+        """None where something has changed since they were sorted."""
         self.is_whole = False
 
     def step(self, store: JobStore, now: float, most: int) -> None:
@@ -255,7 +261,9 @@ class FailedJobs:
         self._token = page.token
         is_paid = store.db.capabilities.metered
         if page.token is None or len(self._seen) >= (PAID_JOBS if is_paid else _MOST_FAILURES):
-            self._known = {job_id: one for job_id, one in self._known.items() if job_id in self._seen}
+            if not self._seen.issuperset(self._known):
+                self._known = {job_id: one for job_id, one in self._known.items() if job_id in self._seen}
+                self._newest = None
             self.is_whole = page.token is None
             self._seen, self._token = set(), None
             self._next_at = now + _PAID_SECONDS if is_paid else 0.0
@@ -263,10 +271,16 @@ class FailedJobs:
     def _add(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
             self._seen.add(job.id)
-            self._known[job.id] = Failure.of(job)
+            failure = Failure.of(job)
+            if self._known.get(job.id) != failure:
+                self._known[job.id] = failure
+                self._newest = None
 
-    def newest(self) -> list[Failure]:
-        return _newest_first(self._known.values())
+    def newest(self) -> tuple[Failure, ...]:
+        """The same tuple while nothing has changed."""
+        if self._newest is None:
+            self._newest = newest_first(self._known.values())
+        return self._newest
 
 
 def group_failures(failures: Iterable[Failure], retrying: Iterable[Failure] = ()) -> list[FailureGroup]:
@@ -279,8 +293,8 @@ def group_failures(failures: Iterable[Failure], retrying: Iterable[Failure] = ()
     return sorted(made, key=lambda group: (group.number, len(group.retrying), group.last.failed_at), reverse=True)
 
 
-def _newest_first(failures: Iterable[Failure]) -> list[Failure]:
-    return sorted(failures, key=lambda one: (one.failed_at, one.job_id), reverse=True)
+def newest_first(failures: Iterable[Failure]) -> tuple[Failure, ...]:
+    return tuple(sorted(failures, key=lambda one: (one.failed_at, one.job_id), reverse=True))
 
 
 # ── all of it ────────────────────────────────────────────────────────────────────────────────────
@@ -347,9 +361,9 @@ class JobSurvey:
                 tuple(blocked),
                 tuple(self._running.last.lost),
                 tuple(self._running.last.running),
-                tuple(self._failed.newest()),
+                self._failed.newest(),
                 self._failed.is_whole,
-                tuple(_newest_first(queued.retrying)),
+                newest_first(queued.retrying),
                 _limits(rounds),
             )
 

@@ -7,7 +7,8 @@
    by the bare number, in no order.
 4. What the layout and a processor keep in a record is not shown: what was put is what is got.
 5. Other programs write `Processed` and nothing else. In compat that is all. In safe such a record is in no index:
-   `adopt` reads the table, and gives each its shard on the condition that its `Processed` is still what was read.
+   `adopt` reads the table, and gives each its shard on the condition that its `Processed` is still what was read. A
+   text, "0" or "1", becomes the number: programs that read CSV files write it, and compat's index would refuse it.
    What asks for unprocessed or processed records adopts first.
 """
 
@@ -42,8 +43,8 @@ HIDDEN: Final = (PENDING_SHARD, PROCESSED_SHARD, BOOKKEEPING)
 STATE: Final = "_state"
 """What `with_state` adds to a record that was tried and is not done."""
 
-_PENDING_STRAY: Final = (F("Processed") == 0) & F(PENDING_SHARD).missing()
-_PROCESSED_STRAY: Final = (F("Processed") == 1) & F(PROCESSED_SHARD).missing()
+_PENDING_STRAY: Final = ((F("Processed") == 0) & F(PENDING_SHARD).missing()) | (F("Processed") == "0")
+_PROCESSED_STRAY: Final = ((F("Processed") == 1) & F(PROCESSED_SHARD).missing()) | (F("Processed") == "1")
 _INDEX_TRIES: Final = 50
 _INDEX_SECONDS: Final = 0.1
 """DynamoDB's indexes follow their table, most often within milliseconds: they are waited for five seconds at most."""
@@ -200,10 +201,9 @@ class RecordModel:
         state = int(item["Processed"])
         key = {"AccountId": item["AccountId"], "RunTime": item["RunTime"]}
         gone = [PENDING_SHARD, BOOKKEEPING] if state else [PROCESSED_SHARD]
+        marks = {"Processed": state, **self._marks(item, state)}
         try:
-            self.table.update(
-                key, set=self._marks(item, state), remove=gone, if_=_PROCESSED_STRAY if state else _PENDING_STRAY
-            )
+            self.table.update(key, set=marks, remove=gone, if_=_PROCESSED_STRAY if state else _PENDING_STRAY)
         except ConditionFailed:  # it was changed, deleted, or adopted by somebody else
             return False
         return True

@@ -286,8 +286,8 @@ def _is_group(column: ColumnProfile | None, profile: Profile) -> bool:
 
 
 def heading_of(field: str) -> str:
-    """`launchedAt` as people write it: Launched at. What has blanks or other letters stays as it is."""
-    if not re.fullmatch(r"[A-Za-z0-9_.]+", field) or (field.isupper() and len(field) > 1):
+    """`launchedAt` as people write it: Launched at. What has blanks or signs stays as it is."""
+    if not re.fullmatch(r"[\w.]+", field) or (field.isupper() and len(field) > 1):
         return field
     words = _words(field)
     spelt = " ".join("ID" if word == "id" else "URL" if word == "url" else word for word in words)
@@ -296,7 +296,7 @@ def heading_of(field: str) -> str:
 
 def _words(field: str) -> list[str]:
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", field)
-    return [word.casefold() for word in re.split(r"[\W_]+", parted) if word]
+    return [word.lower() for word in re.split(r"[\W_]+", parted) if word]
 
 
 def _has(words: list[str], wanted: re.Pattern[str]) -> bool:

@@ -218,7 +218,7 @@ class ReportBook:
             if bars:
                 figures = self._write_bars(row, chart, bars)
                 place = (top + drawn // 2 * (_CHART_ROWS + 1), 4 if drawn % 2 == 0 else 4 + _CHART_COLUMNS)
-                self._insert_chart(place, chart, row, len(bars))
+                self._insert_chart(place, chart, row, bars)
                 row, drawn = figures, drawn + 1
         row = self._write_notes(max(row, top + -(-drawn // 2) * (_CHART_ROWS + 1)), "More notes", notes[_FIRST_NOTES:])
         if row <= _PAGE_ROWS:
@@ -268,24 +268,24 @@ class ReportBook:
                 sheet.write_number(place, column, number, numbers[column - 1])
         return row + len(bars) + 2
 
-    def _insert_chart(self, place: tuple[int, int], chart: _Chart, row: int, bars: int) -> None:
+    def _insert_chart(self, place: tuple[int, int], chart: _Chart, row: int, bars: Sequence[Bar]) -> None:
         drawn = self._draw(chart, row, bars)
         drawn.set_size({"width": _CHART_PIXELS, "height": _CHART_ROWS * _ROW_PIXELS})
         options = {"object_position": 2, "description": chart.title}
         self._cover.insert_chart(*place, drawn, options)
 
-    def _draw(self, chart: _Chart, row: int, bars: int) -> Any:
+    def _draw(self, chart: _Chart, row: int, bars: Sequence[Bar]) -> Any:
         drawn = self._book.add_chart({"type": chart.kind})
         column = 1 if chart.groups.value is None else 2
         series: dict[str, Any] = {
-            "categories": [COVER, row + 1, 0, row + bars, 0],
-            "values": [COVER, row + 1, column, row + bars, column],
+            "categories": [COVER, row + 1, 0, row + len(bars), 0],
+            "values": [COVER, row + 1, column, row + len(bars), column],
             "fill": {"color": _BAR},
             "border": {"none": True},
             "gap": 60,
         }
         if chart.kind == "pie":
-            series["points"] = [{"fill": {"color": _PIE[place % len(_PIE)]}} for place in range(bars)]
+            series["points"] = [{"fill": {"color": _PIE[place % len(_PIE)]}} for place in range(len(bars))]
             series["data_labels"] = {"percentage": True, "position": "outside_end", "font": {"name": FONT, "size": 9}}
         elif chart.kind == "line":
             series = {name: series[name] for name in ("categories", "values")} | {
@@ -297,12 +297,14 @@ class ReportBook:
             drawn.set_legend({"none": True})
             font = {"name": FONT, "size": 9, "color": "#4A555B"}
             names = {"num_font": font, "line": {"color": LINE}, "label_position": "low"}
-            scale = {
+            scale: dict[str, Any] = {
                 "num_font": font,
                 "major_gridlines": {"visible": True, "line": {"color": PALE}},
                 "num_format": "#,##0",
             }
             scale |= {"line": {"none": True}}
+            if chart.kind != "line" and all(total >= 0 for _, _, total in bars):
+                scale["min"] = 0  # the length of a bar is its value: programs begin at 44,000 where all are near 50,000
             if chart.kind == "bar":
                 names["reverse"] = True  # the first bar on top
                 scale["label_position"] = "high"  # which is below, where the order is reversed

@@ -51,7 +51,10 @@ from penstock.user_modules import load_attribute
 
 PICTURE_BYTES: Final = 20 * 1024 * 1024
 """Of one picture, as it comes: a photograph of today's cameras has half of it."""
-_PICTURE_FOLDERS: Final = ("images", "pictures", "photos", "img")
+_PICTURE_FOLDERS: Final = frozenset(
+    ("images", "pictures", "photos", "img", "bilder", "fotos", "foto", "imagenes", "imágenes", "imagens", "immagini")
+)
+"""Folders beside the data, in small letters."""
 _WEB: Final = ("http://", "https://")
 
 
@@ -166,7 +169,7 @@ class _Folder(_Place):
         if name.startswith(_WEB):
             raise SourceRefused(f"{shown_url(name)} is on another host than the source: name it in picture_hosts")
         wanted = name.replace("\\", "/")
-        for folder in ("", *_PICTURE_FOLDERS):
+        for folder in ("", *self._picture_folders(root)):
             try:
                 path = (root / folder / wanted).resolve()
                 if path.is_relative_to(root) and path.is_file():
@@ -174,6 +177,13 @@ class _Folder(_Place):
             except (OSError, ValueError):  # a name that no file can have
                 continue
         raise SourceMissing(f"{name} is not in the folder")
+
+    def _picture_folders(self, root: Path) -> list[str]:
+        try:
+            found = [one.name for one in root.iterdir() if one.name.casefold() in _PICTURE_FOLDERS and one.is_dir()]
+        except OSError:
+            return []
+        return sorted(found)
 
 
 def _file_datasets(path: Path) -> list[Dataset]:

@@ -28,7 +28,7 @@ CUSTOM: Final = {
     "ES": "Electric strike",
     **dict.fromkeys(("EL", "ELR"), "Electric lock"),
     **dict.fromkeys(("ML", "MLK", "MAG", "EML"), "Magnetic lock"),
-    **dict.fromkeys(("DC", "DPS", "DMC", "RC"), "Door contact"),
+    **dict.fromkeys(("DC", "DPS", "DMC", "RC", "MC", "MK"), "Door contact"),
     **dict.fromkeys(("PIR", "MD"), "Motion detector"),
     "KP": "Keypad",
     **dict.fromkeys(("BG", "BGU", "EDR"), "Break glass unit"),
@@ -61,13 +61,19 @@ _TYPES: Final = (
     ),
     *((part, "motion_detector") for part in ("motion", "passive infrared", " pir ", "bewegungsmelder")),
     *((part, "door_contact") for part in ("contact", "kontakt")),
-    ("keypad", "keypad"),
+    *((part, "door_holder") for part in ("hold-open", "hold open", "door holder", "feststell")),
+    *((part, "keypad") for part in ("keypad", "codetastatur")),
     *((part, "intercom") for part in ("intercom", "sprechstelle", "interphone", "entry phone")),
     *((part, "siren") for part in ("siren", "sounder", "sirene")),
     ("panel", "panel"),
     *((part, "exit_button") for part in (" rex ", " rte ", "exit")),
     *((part, "door") for part in ("door", "gate", "tür", "porte")),
 )
+_AT_A_DOOR: Final = re.compile(
+    r" (?:door|gate)s? (?:\w+ )?(?:closer|holder|operator|bell|terminal|alarm|interlock|release|unit|sounder|buzzer)s? "
+    r"|tür(?!en\b|nummer|nr|blatt|flügel|anlage|typ)[a-zà-ÿ]{4}"
+)
+"""What is fitted to a door and is none itself: a door closer, a Türschließer."""
 KNOWN_TYPES: Final = frozenset(kind for _, kind in _TYPES)
 _TITLE: Final = re.compile(
     r"(?:\w+ ){0,3}(?:legende?|légende|leyenda|symbols?|abbreviations|key to symbols|zeichenerklärung|symbole)"
@@ -102,7 +108,7 @@ def type_of(description: str) -> str:
     """`Card reader` → `reader`; a description that is not known is its own type."""
     words = f" {description.casefold()} "  # abbreviations are whole words: there is RTE in PORTE
     for part, kind in _TYPES:
-        if part in words:
+        if part in words and not (kind == "door" and _AT_A_DOOR.search(words)):
             return kind
     try:
         return normalize_name(description)

@@ -62,10 +62,12 @@ def read_template(document: Mapping[str, Any], file: str, parameters: Mapping[st
         if "Condition" in resource and not functions.condition(str(resource["Condition"]), f"{place}.Condition"):
             continue
         shape = functions.resolve(resource.get("Properties") or {}, f"{place}.Properties")
+        if not isinstance(shape, dict):
+            raise ExportError(file, f"{place}.Properties is no object")
         if shape.get("TableName") is None:
             shape["TableName"] = _generated_name(file, name, given)
-        shape, found = _merge_replica(shape, given) if resource["Type"] == GLOBAL_TABLE else (shape, [])
         try:
+            shape, found = _merge_replica(shape, given) if resource["Type"] == GLOBAL_TABLE else (shape, [])
             table = table_of(shape)
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
             raise ExportError(file, f"{place}: {_reason(error)}") from error

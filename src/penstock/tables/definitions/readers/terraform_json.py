@@ -62,7 +62,8 @@ def read_terraform(document: Json, file: str) -> Template:
         try:
             table = _table(given)
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-            raise ExportError(file, f"{address}: it is no table ({error!r})") from error
+            reason = f"{error.args[0]} is missing" if isinstance(error, KeyError) else f"it is no table ({error!r})"
+            raise ExportError(file, f"{address}: {reason}") from error
         table, note = _with_policy(table, resources)
         check(table, file)
         tables.append(table)

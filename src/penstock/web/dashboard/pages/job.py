@@ -96,6 +96,7 @@ def _clone_route(site: Site) -> Callable[[Request], Awaitable[Response]]:
     """The job's arguments as a form; what it sends is a new job."""
 
     async def show(request: Request) -> Response:
+        fields = await site.access.read_form(request) if request.method == "POST" else {}
         store = await run_in_threadpool(_store_of, site, request.path_params["job_id"])
         job = await run_in_threadpool(store.get, request.path_params["job_id"])
         if job.secret:
@@ -103,7 +104,6 @@ def _clone_route(site: Site) -> Callable[[Request], Awaitable[Response]]:
         before = await run_in_threadpool(_value, store, job, job.args)
         context: dict[str, Any] = {"job": job, "text": before, "problem": "", "changes": ()}
         if request.method == "POST":
-            fields = await site.access.read_form(request)
             context["text"] = fields.get("args", [""])[0]
             args, context["problem"] = _parse_args(context["text"])
             if args is not None and fields.get("do") == ["run"]:

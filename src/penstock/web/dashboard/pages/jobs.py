@@ -176,7 +176,8 @@ _TREND_SECONDS: Final = 86_400.0
 
 def _failures(site: Site, *, is_live: bool) -> dict[str, Any]:
     overview = site.overview.refresh() if is_live else site.overview.current()
-    groups = group_failures(overview.failures, overview.survey.retrying)
+    retrying = overview.survey.retrying
+    groups = group_failures(overview.failures, retrying) if retrying else overview.groups
     now = overview.at - overview.at % 3600 + 3600
     return {
         "groups": [

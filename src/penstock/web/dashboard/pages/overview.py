@@ -13,7 +13,6 @@ from penstock.jobs.model.state import State
 from penstock.web.dashboard.charts import job_charts
 from penstock.web.dashboard.ended_jobs import SPANS, bars
 from penstock.web.dashboard.job_counts import Overview
-from penstock.web.dashboard.job_survey import group_failures
 from penstock.web.dashboard.poller import Feed, KeyedFeed
 from penstock.web.dashboard.site import Site
 
@@ -69,10 +68,9 @@ def _context(site: Site, overview: Overview, name: str, *, is_live: bool = False
     drawn = bars(ends, span, at)
     failed = sum(one.failed for one in drawn)
     spent = site.spent
-    groups = group_failures(overview.failures)
     return {
         "overview": overview,
-        "groups": sorted(groups, key=lambda one: one.last.failed_at, reverse=True)[:_SHOWN_GROUPS],
+        "groups": sorted(overview.groups, key=lambda one: one.last.failed_at, reverse=True)[:_SHOWN_GROUPS],
         "states": _TILES,
         "spans": SPANS,
         "span": span,
