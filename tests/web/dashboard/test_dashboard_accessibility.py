@@ -38,6 +38,7 @@ def paths(world: World) -> list[str]:
         running = world.store.report(running, progress=number, step=f"step {number // 10}", message=f"line {number}")
     world.made(queue="mail")
     world.store.pause("mail", "the provider is down")
+    world.store.claim(world.made("lost"), "w9", 0.5)
     first = world.made("first", run_at=world.store.clock.now() + 3_600)
     second = world.made("second", depends_on=(first.id,))
     related = [f"/jobs/{first.id}", f"/jobs/{second.id}", "/?span=7d", "/jobs?sort=kind", "/partiql"]
