@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from penstock.jobs.model.job import JobError, JobFile, NewJob
 from penstock.jobs.model.state import State
-from penstock.jobs.schedules import Schedules
+from penstock.jobs.scheduler.schedules import Schedules
 from penstock.web.dashboard import audit
 
 EVIL = "<script>hack()</script><img src=x onerror=hack()>\"'&{{7*7}}${7*7}\u2028"
