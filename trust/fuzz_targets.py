@@ -21,7 +21,7 @@ from penstock.engine import Engine
 from penstock.engine.registry import OPERATIONS
 from penstock.errors import DynamoDBError, InternalServerError, PenstockError
 from penstock.files.content import checked_type
-from penstock.jobs.cron import Schedule
+from penstock.jobs.scheduler.cron import Schedule
 from penstock.server.auth.signature import Verifier
 from penstock.server.http1 import H11Parser, ParserError
 from penstock.server.replies import BodyTooLarge, chosen_encoding

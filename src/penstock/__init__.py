@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from penstock.errors import DatabaseLocked, DatabaseLost, DynamoDBError, PenstockError, TransportError
     from penstock.jobs.app import App
     from penstock.jobs.context import AsyncJobContext, JobContext
-    from penstock.jobs.cron import BadCron
     from penstock.jobs.model.job import BadJob, Job, JobCancelled, JobFailed, JobNotFound, JobRequeued, RetryIn
     from penstock.jobs.model.json_text import NotJson
     from penstock.jobs.model.state import BadTransition, State
     from penstock.jobs.model.workflow import JobSuspended, WorkflowChanged
-    from penstock.jobs.schedules import BadSchedule, ScheduleNotFound
+    from penstock.jobs.scheduler.cron import BadCron
+    from penstock.jobs.scheduler.schedules import BadSchedule, ScheduleNotFound
     from penstock.jobs.tasks import Task
     from penstock.jobs.worker.log_context import JobLogFilter
     from penstock.jobs.worker.worker import Worker
@@ -99,9 +99,9 @@ _HOMES = {
     "BadTransition": "penstock.jobs.model.state",
     "BadJob": "penstock.jobs.model.job",
     "NotJson": "penstock.jobs.model.json_text",
-    "BadCron": "penstock.jobs.cron",
-    "BadSchedule": "penstock.jobs.schedules",
-    "ScheduleNotFound": "penstock.jobs.schedules",
+    "BadCron": "penstock.jobs.scheduler.cron",
+    "BadSchedule": "penstock.jobs.scheduler.schedules",
+    "ScheduleNotFound": "penstock.jobs.scheduler.schedules",
     "BadLease": "penstock.leases",
     "BadRetryPolicy": "penstock.retry",
 }

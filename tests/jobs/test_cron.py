@@ -15,7 +15,7 @@ import pytest
 
 import penstock
 from penstock.clock import ManualClock
-from penstock.jobs.cron import BadCron, Schedule
+from penstock.jobs.scheduler.cron import BadCron, Schedule
 from penstock.jobs.worker.worker import Worker
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import penstock
 from penstock.clock import ManualClock
-from penstock.jobs.cron import Schedule
+from penstock.jobs.scheduler.cron import Schedule
 from penstock.jobs.worker.worker import Worker
 
 BEGIN, END = datetime(2010, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""An attempt at a copy, in the foreground (jobs/debugger.py cites by number)."""
+"""An attempt at a copy, in the foreground (jobs/copies/debugger.py cites by number)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from penstock.client.database import connect
 from penstock.errors import PenstockError
 from penstock.files import open_files
 from penstock.jobs.app import App
-from penstock.jobs.debugger import DebugAttempt
+from penstock.jobs.copies.debugger import DebugAttempt
+from penstock.jobs.copies.transfer import pull
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
-from penstock.jobs.transfer import pull
 from penstock.jobs.worker.worker import Worker
 
 BROKEN = {"it": True}

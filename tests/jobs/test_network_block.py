@@ -1,4 +1,4 @@
-"""A process that cannot connect to anything (jobs/network_block.py cites by number), each in a process of its own."""
+"""A process that cannot connect to anything (jobs/copies/network_block.py cites by number), each in its own process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 BEGIN = """
 import socket, subprocess, sys
-from penstock.jobs.network_block import NetworkBlock, NetworkBlocked
+from penstock.jobs.copies.network_block import NetworkBlock, NetworkBlocked
 block = NetworkBlock()
 block.begin()
 """

@@ -13,9 +13,9 @@ from job_worlds import Counting, new_store
 import penstock
 from penstock.client.database import Database
 from penstock.clock import ManualClock
-from penstock.jobs.cron import BadCron
 from penstock.jobs.model.job import BadJob
-from penstock.jobs.schedules import LEFT_SECONDS, BadSchedule, ScheduleChanged, ScheduleNotFound, Schedules
+from penstock.jobs.scheduler.cron import BadCron
+from penstock.jobs.scheduler.schedules import LEFT_SECONDS, BadSchedule, ScheduleChanged, ScheduleNotFound, Schedules
 from penstock.jobs.worker.registry import WorkerRegistry
 from penstock.jobs.worker.scheduler import Scheduler
 from penstock.jobs.worker.worker import Worker

@@ -1,4 +1,4 @@
-"""Jobs copied: pulled from every database into a file, and forked into a new job (jobs/transfer.py cites by number)."""
+"""Jobs pulled from every database into a file, and forked into a new job (jobs/copies/transfer.py cites by number)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,8 @@ from penstock.client.transports.base import Transport
 from penstock.clock import ManualClock
 from penstock.errors import PenstockError
 from penstock.files import open_files
-from penstock.jobs.explain import explain, gather
-from penstock.jobs.layouts.layout import Item
-from penstock.jobs.model.job import BadJob, Job, JobFile, JobNotFound, NewJob
-from penstock.jobs.model.state import State
-from penstock.jobs.store.store import JobStore
-from penstock.jobs.table_items import MOST_ITEMS, ItemKey
-from penstock.jobs.transfer import (
+from penstock.jobs.copies.table_items import MOST_ITEMS, ItemKey
+from penstock.jobs.copies.transfer import (
     AlreadyPulled,
     check_copy,
     fill,
@@ -32,6 +27,11 @@ from penstock.jobs.transfer import (
     pull,
     split_at,
 )
+from penstock.jobs.explain import explain, gather
+from penstock.jobs.layouts.layout import Item
+from penstock.jobs.model.job import BadJob, Job, JobFile, JobNotFound, NewJob
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
 
 LONG = 20_000
 """Characters of a payload that gets a record of its own."""

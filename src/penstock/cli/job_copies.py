@@ -31,17 +31,17 @@ from penstock.client.database import Database, connect
 from penstock.errors import PenstockError
 from penstock.files import open_files
 from penstock.jobs.app import load_app
-from penstock.jobs.debugger import DebugAttempt, DebugOutcome, print_trace
+from penstock.jobs.copies.debugger import DebugAttempt, DebugOutcome, print_trace
+from penstock.jobs.copies.network_block import NetworkBlock
+from penstock.jobs.copies.table_items import ItemKey
+from penstock.jobs.copies.transfer import Fork, NothingSecret, Pulled, ReadOnly, masked_text, plan_fork, secret_fields
+from penstock.jobs.copies.transfer import fork as fork_job
+from penstock.jobs.copies.transfer import pull as pull_job
 from penstock.jobs.forms import job_form
 from penstock.jobs.model.job import Job, JobNotFound
 from penstock.jobs.model.json_text import to_json
-from penstock.jobs.network_block import NetworkBlock
 from penstock.jobs.sources import AllJobs
 from penstock.jobs.store.store import JobStore
-from penstock.jobs.table_items import ItemKey
-from penstock.jobs.transfer import Fork, NothingSecret, Pulled, ReadOnly, masked_text, plan_fork, secret_fields
-from penstock.jobs.transfer import fork as fork_job
-from penstock.jobs.transfer import pull as pull_job
 
 _NO_SUCH_JOB = {NOT_FOUND: "there is no such job"}
 _DECLARED: Final = "*"

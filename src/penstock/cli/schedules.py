@@ -17,9 +17,9 @@ from penstock.cli.kit.options import confirm, json_option, token_option, yes_opt
 from penstock.cli.kit.output import one_line
 from penstock.clock import utc_text
 from penstock.jobs.app import load_app
-from penstock.jobs.cron import every_text
 from penstock.jobs.explain import span
-from penstock.jobs.schedules import SavedSchedule, ScheduleNotFound, Schedules
+from penstock.jobs.scheduler.cron import every_text
+from penstock.jobs.scheduler.schedules import SavedSchedule, ScheduleNotFound, Schedules
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import WorkerRegistry
 

@@ -15,7 +15,7 @@ from penstock.cli.kit import groups
 from penstock.cli.kit.options import check_target, listen_options
 from penstock.engine import Engine
 from penstock.engine.settings import Settings, Throttling
-from penstock.engine.storage.database_file import LOOK_SECONDS
+from penstock.engine.storage.file_watch import LOOK_SECONDS
 from penstock.engine.transfers.buckets import Buckets
 from penstock.errors import DatabaseLost, StorageError
 from penstock.server.auth.authorization import is_loopback

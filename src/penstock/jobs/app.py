@@ -33,7 +33,6 @@ from penstock.files import Files, open_files
 from penstock.jobs import tracing
 from penstock.jobs.async_app import POLLS, AsyncApp
 from penstock.jobs.context import AsyncJobContext, JobContext
-from penstock.jobs.cron import BadCron, Schedule
 from penstock.jobs.hooks import NO_HOOKS, Given, Hooks, hooks_of
 from penstock.jobs.job_queries import Jobs
 from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
@@ -45,7 +44,8 @@ from penstock.jobs.model.json_text import to_json
 from penstock.jobs.model.other_words import OF_APPS, no_attribute, with_hints
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import MOST_CRASHES
-from penstock.jobs.schedules import Schedules
+from penstock.jobs.scheduler.cron import BadCron, Schedule
+from penstock.jobs.scheduler.schedules import Schedules
 from penstock.jobs.store.patience import ask_until
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
 from penstock.jobs.store.transactions import JobInTransaction

@@ -12,7 +12,7 @@ from penstock.errors import BadUrl
 
 
 @pytest.mark.parametrize(
-    "url", ["jobs.db", ":memory:", "/var/data/jobs.db", "a:b.db", "data/jobs.db", "C:\\data\\jobs.db"]
+    "url", ["jobs.db", ":memory:", "/var/data/jobs.db", "a:b.db", "data/jobs.db", "C:\\data\\jobs.db", "jobs.v2.db"]
 )
 def test_what_has_no_scheme_is_a_file(url):
     assert parse(url, {}) == File(url)
@@ -171,6 +171,8 @@ def test_a_wrong_url_is_a_typed_error_with_a_next_step(url):
         ("HTTP:localhost", "http://localhost"),
         ("aws:eu-west-2", "aws://eu-west-2"),
         ("dynamodb.eu-west-1.amazonaws.com", "https://dynamodb.eu-west-1.amazonaws.com"),
+        ("db.example.org", "http://db.example.org"),
+        ("dynamo.internal", "http://dynamo.internal"),
     ],
 )
 def test_an_endpoint_without_its_scheme_does_not_become_a_file(url, meant):

@@ -23,7 +23,7 @@ from replaced_files import LOST, OF_THE_LOG, WAYS, copy_over, delete, delete_log
 from sample_tables import make, table
 
 from penstock.engine import Engine, Pending
-from penstock.engine.storage import database_file
+from penstock.engine.storage import file_watch
 from penstock.engine.storage.file_copy import copy_file
 from penstock.engine.storage.file_format import FORMAT
 from penstock.errors import DatabaseLost, InternalServerError, StorageError
@@ -36,7 +36,7 @@ every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
 @pytest.fixture(autouse=True)
 def read_marks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_file, "MARK_SECONDS", 0.0)
+    monkeypatch.setattr(file_watch, "MARK_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -122,12 +122,12 @@ def test_readers_look_once_a_second_and_not_at_each_read(engine: Engine, monkeyp
     looks: list[float] = []
     now = 100.0
     monkeypatch.setattr("penstock.engine.engine.monotonic", lambda: now)
-    monkeypatch.setattr(database_file.time, "monotonic", lambda: now)
+    monkeypatch.setattr(file_watch.time, "monotonic", lambda: now)
     monkeypatch.setattr(engine.store.watch, "check", lambda: looks.append(now))
     for _ in range(5):
         get(engine, "first")
         engine.execute("Scan", {"TableName": "plain"})
-    now += database_file.LOOK_SECONDS
+    now += file_watch.LOOK_SECONDS
     get(engine, "first")
     assert looks == [100.0, 101.0]
 
@@ -291,19 +291,19 @@ def test_a_file_without_a_mark_is_given_one_and_its_format_stays(path: Path) -> 
         db.execute("DELETE FROM meta WHERE name != 'catalog'")
     Engine(str(path)).close()
     with closing(sqlite3.connect(path)) as db:
-        first = database_file.read_mark(db)
+        first = file_watch.read_mark(db)
         assert db.execute("PRAGMA user_version").fetchone() == (FORMAT,)
     assert first is not None
     Engine(str(path)).close()
     with closing(sqlite3.connect(path)) as db:
-        assert database_file.read_mark(db) == first
+        assert file_watch.read_mark(db) == first
 
 
 def test_a_copy_has_an_id_of_its_own(path: Path, other: Path) -> None:
     marks = []
     for one in (path, other):
         with closing(sqlite3.connect(one)) as db:
-            marks.append(database_file.read_mark(db))
+            marks.append(file_watch.read_mark(db))
     assert None not in marks and marks[0] != marks[1]
 
 

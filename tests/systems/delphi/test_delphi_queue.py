@@ -17,10 +17,10 @@ import pytest
 from penstock.client.database import connect
 from penstock.clock import ManualClock
 from penstock.jobs.app import App
+from penstock.jobs.copies.transfer import fork, pull
 from penstock.jobs.model.job import BadJob, Job, JobError, NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
-from penstock.jobs.transfer import fork, pull
 from penstock.leases import LeaseLost
 from penstock.systems.delphi.queue.layout import QueueLayout
 from penstock.systems.delphi.queue.poller import JobQueue

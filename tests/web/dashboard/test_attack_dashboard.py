@@ -20,7 +20,7 @@ from starlette.routing import Route
 from penstock.engine.settings import Settings
 from penstock.jobs.model.job import JobError, JobFile, NewJob
 from penstock.jobs.model.state import State
-from penstock.jobs.schedules import Schedules
+from penstock.jobs.scheduler.schedules import Schedules
 from penstock.tables.definitions.aws_shapes import vector_index_shape
 from penstock.tables.definitions.definition import VectorIndex
 from penstock.web.dashboard import audit

@@ -13,7 +13,7 @@ from dashboard_world import World
 
 from penstock.jobs.model.job import JobError, JobFile
 from penstock.jobs.model.state import State
-from penstock.jobs.schedules import Schedules
+from penstock.jobs.scheduler.schedules import Schedules
 from penstock.web.dashboard.app import running_dashboard
 
 EVIL = "<script>window.hacked=1</script><img src=x onerror='window.hacked=1'><svg onload='window.hacked=1'>"

@@ -11,7 +11,7 @@ import pytest
 from dashboard_world import World
 
 import penstock
-from penstock.jobs.schedules import ScheduleNotFound, Schedules
+from penstock.jobs.scheduler.schedules import ScheduleNotFound, Schedules
 
 
 @pytest.fixture

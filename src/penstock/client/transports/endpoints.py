@@ -43,6 +43,11 @@ _PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[!-.0-~]+)*/?")
 _PORTS = {"http": 80, "https": 443}
 _HOST_AND_PORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]+:[0-9]{1,5}(/.*)?")
 _ADDRESS = re.compile(r"(localhost|[0-9]{1,3}(\.[0-9]{1,3}){3}|\[[0-9A-Fa-f:.]+\])(:[0-9]{0,5})?(/.*)?")
+_HOST_NAME = re.compile(  # db.example.org; "jobs.v2.db" is a file
+    r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.(?:internal|local|localhost|lan)"
+    r"|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+\.(?:com|org|net|edu|gov|io|dev|app|cloud|de|fr|uk|eu|ch|at|nl|jp|in|br)",
+    re.IGNORECASE,
+)
 _SLIPPED = re.compile(r"(https?|aws)(:|//)[:/]*", re.IGNORECASE)  # http:/localhost, https//host, aws:eu-west-2
 _OURS = "Use a file name, :memory:, http://host:port, https://host or aws://region."
 
@@ -147,7 +152,8 @@ def _likely_url(path: str) -> str | None:
         return f"{slipped.group(1).lower()}://{path[slipped.end() :]}"
     if _AWS_HOST.fullmatch(path):
         return f"https://{path}"
-    return f"http://{path}" if _HOST_AND_PORT.fullmatch(path) or _ADDRESS.fullmatch(path) else None
+    is_host = any(form.fullmatch(path) for form in (_HOST_AND_PORT, _ADDRESS, _HOST_NAME))
+    return f"http://{path}" if is_host else None
 
 
 def _http(url: str, environment: Mapping[str, str]) -> Endpoint:

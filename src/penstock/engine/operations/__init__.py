@@ -5,6 +5,7 @@ query_scan.py           Query, Scan
 vector_search.py        SearchVectors
 tables.py               CreateTable, UpdateTable, DeleteTable, DescribeTable, ListTables
 table_validation.py     what a definition may be
+table_updates.py        what UpdateTable may change
 table_description.py    states, sizes, descriptions
 resources.py            tags, resource policies, time to live
 streams.py              ListStreams, DescribeStream, GetShardIterator, GetRecords

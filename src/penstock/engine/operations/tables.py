@@ -33,7 +33,8 @@ from penstock.engine.operations.table_description import (
     throughput,
     unsettle,
 )
-from penstock.engine.operations.table_validation import check_against, check_creation, check_request, with_known_actions
+from penstock.engine.operations.table_updates import check_against, check_request, with_known_actions
+from penstock.engine.operations.table_validation import check_creation
 from penstock.engine.recovery import backups
 from penstock.engine.registry import Request, Response, operation
 from penstock.errors import ResourceInUseException, ValidationException

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 
 from penstock.engine.repair.sqlite_pages import Lost, Row, Trees
-from penstock.engine.storage.database_file import uri_of
 from penstock.engine.storage.file_copy import Progress, copy_pages, open_to_look
+from penstock.engine.storage.file_watch import uri_of
 from penstock.engine.storage.sidecar_files import make_new
 from penstock.errors import StorageError
 

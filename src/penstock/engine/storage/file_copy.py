@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from penstock.engine.storage.database_file import refuse_overwritten, uri_of
 from penstock.engine.storage.file_format import APPLICATION_ID, NEWEST, new_file_id, newer_format
+from penstock.engine.storage.file_watch import refuse_overwritten, uri_of
 from penstock.engine.storage.sidecar_files import beside, make_new
 from penstock.errors import StorageError
 

@@ -162,7 +162,7 @@ class WorkerRegistry:
         return frozenset(task for worker in self.workers(now, tidy=False) for task in worker.tasks)
 
     def firings(self) -> dict[str, float]:
-        """When schedules were last due, in a table of 0.1; they are items of their own now (jobs/schedules.py)."""
+        """When schedules were last due, in a table of 0.1; they are items now (jobs/scheduler/schedules.py)."""
         return {name: utc_seconds(value["S"]) for name, value in self._entries("schedules").items()}
 
     def _entries(self, item: str) -> dict[str, Any]:

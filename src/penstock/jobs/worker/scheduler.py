@@ -1,4 +1,4 @@
-"""A worker's part in schedules (jobs/schedules.py): it enqueues the jobs of those that are due."""
+"""A worker's part in schedules (jobs/scheduler/schedules.py): it enqueues the jobs of those that are due."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from penstock.errors import PenstockError
 from penstock.jobs.app import App
 from penstock.jobs.model.job import BadJob, Job
-from penstock.jobs.schedules import LEFT_SECONDS, SavedSchedule
+from penstock.jobs.scheduler.schedules import LEFT_SECONDS, SavedSchedule
 from penstock.jobs.worker.registry import WorkerRegistry
 
 _LOG = logging.getLogger("penstock.jobs")

@@ -16,7 +16,7 @@ from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.model.job import Job
-from penstock.jobs.schedules import Schedules
+from penstock.jobs.scheduler.schedules import Schedules
 from penstock.jobs.sources import AllJobs, StoreSource
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import Task

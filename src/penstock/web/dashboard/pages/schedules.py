@@ -22,10 +22,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from penstock.errors import PenstockError
-from penstock.jobs.cron import BadCron
 from penstock.jobs.model.job import BadJob, Job
 from penstock.jobs.model.json_text import NotJson
-from penstock.jobs.schedules import BadSchedule, SavedSchedule, ScheduleChanged, ScheduleNotFound
+from penstock.jobs.scheduler.cron import BadCron
+from penstock.jobs.scheduler.schedules import BadSchedule, SavedSchedule, ScheduleChanged, ScheduleNotFound
 from penstock.jobs.worker.registry import WorkerRegistry
 from penstock.web.dashboard import audit
 from penstock.web.dashboard.job_list import Filter

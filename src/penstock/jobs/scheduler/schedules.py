@@ -30,11 +30,11 @@ from typing import Any, Final
 
 from penstock.clock import utc_seconds, utc_text
 from penstock.errors import ConditionalCheckFailedException, PenstockError
-from penstock.jobs.cron import BadCron, Schedule, every_text
 from penstock.jobs.layouts.layout import Item, ReadCall
 from penstock.jobs.model.job import Job, NewJob, checked_name, checked_task_name
 from penstock.jobs.model.json_text import from_json, to_json
 from penstock.jobs.model.secret_fields import mask_arguments
+from penstock.jobs.scheduler.cron import BadCron, Schedule, every_text
 from penstock.jobs.store.queries import BATCH_KEYS, JobReader
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import Task

@@ -24,6 +24,7 @@ from penstock.client.wrappers.metering import Metering
 from penstock.clock import utc_seconds
 from penstock.errors import PenstockError
 from penstock.files import FileMissing, Files, SavedFile
+from penstock.jobs.copies.table_items import ItemKey, ReadItems, read_items, write_items
 from penstock.jobs.layouts.layout import Item, Layout
 from penstock.jobs.model.job import (
     BadJob,
@@ -42,7 +43,6 @@ from penstock.jobs.model.job import (
 from penstock.jobs.model.json_text import from_json, to_json
 from penstock.jobs.model.secret_fields import MASK, RESULT, mask_arguments
 from penstock.jobs.store.store import JobStore
-from penstock.jobs.table_items import ItemKey, ReadItems, read_items, write_items
 from penstock.stored_text import cut
 from penstock.tables.data.transfers import ItemTable
 

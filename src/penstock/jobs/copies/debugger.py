@@ -23,11 +23,11 @@ from typing import Any, Final, Literal, TextIO
 from penstock.errors import PenstockError
 from penstock.jobs.app import App
 from penstock.jobs.context import AsyncJobContext, Attempt, JobContext
+from penstock.jobs.copies.transfer import check_copy, fill, forget_steps
 from penstock.jobs.model import transitions
 from penstock.jobs.model.job import History, Job
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import BadArguments, Task
-from penstock.jobs.transfer import check_copy, fill, forget_steps
 from penstock.jobs.worker.log_context import CURRENT_JOB
 from penstock.jobs.worker.outcomes import Outcomes
 from penstock.leases import LONGEST_LEASE_SECONDS, grant
