@@ -122,13 +122,19 @@ def command(
             stack.enter_context(_running_worker(app, metrics))
 
         told = partial(_announce, host=host, place=place, endpoint=endpoint, token=token, as_json=as_json)
-        engine = db.engine if db.capabilities.has_engine else None
-        if engine is not None:
-            stop_with_file(engine)
-        with _calm_end(with_worker=app is not None):
+        with _stopping_with_file(db), _calm_end(with_worker=app is not None):
             serve_dashboard(dashboard, sockets, (lambda address: None) if quiet else told)
-        if engine is not None:
-            engine.store.watch.refuse_lost()
+
+
+@contextmanager
+def _stopping_with_file(db: Database) -> Iterator[None]:
+    """Ends the block when somebody takes the file of the database away, and says so then."""
+    engine = db.engine if db.capabilities.has_engine else None
+    if engine is not None:
+        stop_with_file(engine)
+    yield
+    if engine is not None:
+        engine.store.watch.refuse_lost()
 
 
 def _jobs_api(source: Source, place: str, app: App | None, shared: dict[str, Any]) -> Any:

@@ -13,9 +13,11 @@ from dashboard_tables_world import EVIL, TableWorld, csrf_of, rows_of
 from penstock.engine.settings import Settings
 from penstock.jobs.store.store import JobStore
 from penstock.tables.apply.apply import apply
+from penstock.tables.definitions.aws_shapes import vector_index_shape
 from penstock.tables.definitions.definition import Naming, Table, VectorIndex
 from penstock.tables.plan.survey import survey
 from penstock.web.dashboard import audit
+from penstock.web.dashboard.pages.tables import view_of
 from penstock.web.dashboard.poller import Feed
 
 
@@ -124,6 +126,28 @@ def test_items_are_found_by_a_vector_and_by_that_of_another_item(world: TableWor
         assert response.status_code == 400 and 'role="alert"' in response.text, wrong
     assert world.get("/tables/papers/similar", key='{"id":{"S":"draft"}}').status_code == 400
     assert world.get("/tables/things/similar").status_code == 404
+
+
+def test_a_vector_index_that_is_made_or_deleted_shows_its_state_and_is_in_motion() -> None:
+    world = TableWorld(settings=Settings(index_delay_seconds=3_600))
+    world.put("things", id="a", embedding=[1, 0, 0])
+    created = vector_index_shape(VectorIndex("by-meaning", "embedding", dimensions=3, projection=["Home_Town"]))
+    request = {"TableName": "things", "VectorIndexUpdates": [{"Create": created}]}
+    world.db.execute("UpdateTable", request)
+    description = world.db.execute("DescribeTable", {"TableName": "things"})["Table"]
+    assert view_of(description).in_motion
+    feed: Feed = world.client.app.state.poller.feeds["table"]  # type: ignore[attr-defined]
+    for page in (world.page("/tables/things"), feed.poll(["things"])["things"][0].html):
+        assert "by-meaning" in page and ">creating<" in page and 'similar?index=by-meaning"' not in page
+        assert "Home_Town" in page, "a name is shown as it is"
+    assert re.search(r"by-meaning creating", world.page("/tables"))
+    fragment = world.client.app.state.site.fragment  # type: ignore[attr-defined]
+    for status, is_in_motion in (("DELETING", True), ("ACTIVE", False)):
+        view = view_of({**description, "VectorIndexes": [{**description["VectorIndexes"][0], "IndexStatus": status}]})
+        shown = fragment("table_live.html", view=view)
+        assert view.in_motion is is_in_motion and "by-meaning" in shown
+        assert (">deleting<" in shown) is is_in_motion and ('similar?index=by-meaning"' in shown) is not is_in_motion
+    world.close()
 
 
 def test_the_heat_of_a_table_is_live(world: TableWorld) -> None:

@@ -12,7 +12,7 @@ steps (`step`) while a page is open.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,9 +20,10 @@ from penstock.jobs.layouts.layout import Listing
 from penstock.jobs.model.derived_state import STORED, DerivedState
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
-from penstock.jobs.sources import AllJobs, JobQuery
+from penstock.jobs.sources import AllJobs
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
+from penstock.web.dashboard.job_list import Filter, JobPage, find_jobs
 from penstock.web.dashboard.job_survey import (
     FIRST_JOBS,
     Failure,
@@ -151,9 +152,7 @@ _SAMPLE: Final = 200
 _SAMPLE_SECONDS: Final = 15.0
 _FRESH_SAMPLE_SECONDS: Final = 60.0
 _OLDEST_READ: Final = 5
-_OTHER_FAILURES: Final = 200
-_MOST_SCANNED: Final = 2_000
-"""Items of a table without an index by state."""
+_OTHER_JOBS: Final = 200
 _TENANTS_READ: Final = 10
 _FEW_JOBS: Final = 20
 _POLL_SECONDS: Final = 0.5
@@ -178,6 +177,16 @@ class FinishedJobs:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherTable:
+    """What is told of the jobs of another table: of another app, or of a system."""
+
+    name: str
+    system: str
+    counts: dict[DerivedState, Count]
+    """Of failed, lost and running ones."""
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     at: float
     counts: dict[State, Count]
@@ -191,17 +200,29 @@ class Overview:
     others: tuple[Failure, ...] = ()
     """Failed jobs of other tables: of other apps, and of systems."""
     others_whole: bool = True
+    tables: tuple[OtherTable, ...] = ()
+    table: str = ""
+    """The one whose jobs are counted."""
 
     @property
     def running(self) -> tuple[Job, ...]:
         return self.survey.running
 
+    def of_table(self, name: str) -> dict[DerivedState, Count]:
+        """The counts that are known of a table."""
+        if name == self.table:
+            return {state: self._own(state) for state in DerivedState}
+        return next((one.counts for one in self.tables if one.name == name), {})
+
     def count(self, state: DerivedState) -> Count:
-        """How many jobs are in a derived state."""
-        stored = STORED[state]
+        """How many jobs are in a derived state; failed ones of all tables."""
+        known = self._own(state)
         if state is DerivedState.FAILED and (self.others or not self.others_whole):
-            known = self.counts[stored]
             return Count(known.number + len(self.others), known.exact and self.others_whole, known.at)
+        return known
+
+    def _own(self, state: DerivedState) -> Count:
+        stored = STORED[state]
         if state.value == stored.value:
             return self.counts[stored]
         return Count(self.survey.states.get(state, 0), stored in self.survey.whole, self.at)
@@ -235,7 +256,8 @@ class OverviewCache:
         self._overview: Overview | None = None
         self._finished: FinishedJobs | None = None
         self._failures = _Failures()
-        self._others: tuple[float, tuple[Failure, ...], bool] = (-_SAMPLE_SECONDS, (), True)
+        self._others: tuple[tuple[Failure, ...], bool, tuple[OtherTable, ...]] = ((), True, ())
+        self._others_at: float | None = None
 
     def current(self) -> Overview:
         """At most two seconds old, or read now at a cost that does not depend on the number of jobs."""
@@ -267,15 +289,16 @@ class OverviewCache:
     def forget(self) -> None:
         """Makes the next page read again. The counts stay."""
         with self._lock:
-            self._overview = self._finished = None
+            self._overview = self._finished = self._others_at = None
 
     def counts(self) -> dict[State, Count]:
         return self.current().counts
 
     def _read(self, store: JobStore, now: float) -> Overview:
         assert self._finished is not None
-        if abs(now - self._others[0]) > _SAMPLE_SECONDS:
-            self._others = now, *self._other_failures(store)
+        seconds = _FRESH_SAMPLE_SECONDS if store.db.capabilities.metered else _SAMPLE_SECONDS
+        if self._others_at is None or abs(now - self._others_at) > seconds:
+            self._others_at, self._others = now, self._other_tables(store, now)
         survey = self._survey.view()
         self._overview = Overview(
             now,
@@ -284,24 +307,38 @@ class OverviewCache:
             oldest_waiting(store, now),
             self._finished,
             tuple(WorkerRegistry(store.db, store.layout).workers(now, tidy=False)),
-            *self._failures.of(survey.failures, self._others[1]),
-            *self._others[1:],
+            *self._failures.of(survey.failures, self._others[0]),
+            *self._others,
+            store.layout.table,
         )
         return self._overview
 
-    def _other_failures(self, store: JobStore) -> tuple[tuple[Failure, ...], bool]:
-        """Those of the other sources, and whether that is all of them."""
-        others = [one for one in self._source.jobs().sources if one.table != store.layout.table]
-        if not others:
-            return (), True
-        page = AllJobs(others).find(JobQuery(State.FAILED, limit=_OTHER_FAILURES, most_scanned=_MOST_SCANNED))
+    def _other_tables(self, store: JobStore, now: float) -> tuple[tuple[Failure, ...], bool, tuple[OtherTable, ...]]:
+        """The failures of the other sources, whether those are all of them, and each table's counts."""
         ours = {one.table for one in self._source.changeable()}
-        made = (
-            Failure.of(job, "" if source.table in ours else source.system)
-            for job in page.jobs
-            for source in [page.sources[job.id]]
-        )
-        return tuple(made), page.token is None and not page.notes
+        failures: dict[str, Failure] = {}  # a job that two sources have is one
+        tables = []
+        for source in self._source.jobs().sources:
+            if source.table == store.layout.table:
+                continue
+            found = {
+                state: find_jobs(AllJobs([source]), Filter(state=state), None, now, _OTHER_JOBS)
+                for state in (State.FAILED, State.PROCESSING)
+            }
+            for job in found[State.FAILED].jobs:
+                failures.setdefault(job.id, Failure.of(job, "" if source.table in ours else source.system))
+            tables.append(OtherTable(source.table, source.system, _counted(found, now)))
+        is_whole = all(one.counts[DerivedState.FAILED].exact for one in tables)
+        return tuple(failures.values()), is_whole, tuple(tables)
+
+
+def _counted(found: Mapping[State, JobPage], now: float) -> dict[DerivedState, Count]:
+    counts = {}
+    for state in (DerivedState.FAILED, DerivedState.LOST, DerivedState.RUNNING):
+        page = found[STORED[state]]
+        number = sum(row.situation.state is state for row in page.rows)
+        counts[state] = Count(number, page.token is None and not page.notes, now)
+    return counts
 
 
 def finished_jobs(store: JobStore, now: float, sample: int) -> FinishedJobs:

@@ -9,9 +9,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from penstock.jobs.model.derived_state import STATE_NAMES, Conditions, DerivedState, Situation, derive, parse_state
 from penstock.jobs.model.job import BadJob, Job
@@ -21,8 +21,9 @@ from penstock.jobs.store.conditions import Situations
 from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.job_survey import Failure, SurveyView
 
+S = TypeVar("S", bound=JobSource)
 _LONGEST: Final = 1_000
-FILTERS: Final = ("status", "kind", "tenant", "queue", "error", "tag")
+FILTERS: Final = ("status", "kind", "tenant", "queue", "error", "tag", "table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Filter:
     queue: str | None = None
     error: str | None = None
     tag: str | None = None
+    table: str | None = None
     words: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -58,6 +60,8 @@ class Filter:
                     criteria = replace(criteria, error=value or None)
                 case "tag":
                     criteria = replace(criteria, tag=value or None)
+                case "table":
+                    criteria = replace(criteria, table=value or None)
                 case "":
                     criteria = replace(criteria, words=(*criteria.words, part))
                 case other:
@@ -91,6 +95,7 @@ class Filter:
             ("queue", self.queue),
             ("error", self.error),
             ("tag", self.tag),
+            ("table", self.table),
         )
         parts = [_quote(f"{name}:{value}") for name, value in named if value is not None]
         return " ".join([*parts, *(_quote(word) for word in self.words)])
@@ -98,6 +103,13 @@ class Filter:
     def with_state(self, state: str | None) -> Filter:
         stored, derived = (None, None) if state is None else parse_state(state)
         return replace(self, state=stored, derived=derived, problems=())
+
+    def with_table(self, table: str | None) -> Filter:
+        return replace(self, table=table, problems=())
+
+    def sources_of(self, sources: Sequence[S]) -> list[S]:
+        """Those of the table that is asked for; all of them where none is."""
+        return [one for one in sources if self.table is None or one.table == self.table]
 
     @property
     def is_searched(self) -> bool:

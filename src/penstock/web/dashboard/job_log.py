@@ -3,13 +3,15 @@
 1. A job's other records are read by their kinds; of its log only the newest `CHART_LINES` lines, which charts need.
 2. A page has `PAGE_LINES` lines and costs a read of as many.
 3. A search reads at most `MOST_SEARCHED` lines a request, then says where it stopped.
+4. What a task has logged is gathered in one entry (jobs/log_capture.py); a page has a row for each of its records.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from penstock.client.reads.pages import read_pages
 from penstock.clock import utc_text
@@ -18,8 +20,11 @@ from penstock.jobs.store.store import JobStore
 
 PAGE_LINES: Final = 200
 CHART_LINES: Final = 1_000
+MOST_ROWS: Final = 1_000
+"""Of a page: an entry may have a hundred of them (4)."""
 MOST_SEARCHED: Final = 20_000
 LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_OTHER_NAMES: Final = {"WARN": "WARNING", "FATAL": "CRITICAL"}
 _KINDS: Final = ("main", "checkpoint#", "event#", "file#")
 
 
@@ -40,8 +45,72 @@ def read_history(store: JobStore, job_id: str) -> History:
 
 
 @dataclass(frozen=True, slots=True)
+class LogRow:
+    """A row of a page: an entry, or one of the records that were gathered in it (4)."""
+
+    number: int
+    """That of its entry."""
+    is_first: bool
+    """Of the rows of its entry."""
+    at: str
+    message: str
+    level: str = ""
+    """A name of LEVELS, or one of the task's own; "" where it is not known."""
+    logger: str = ""
+    progress: float | None = None
+    step: str = ""
+    data: str | None = None
+
+    @property
+    def text(self) -> str:
+        return " ".join(part for part in (self.level, self.logger, self.step, self.message, self.data) if part)
+
+
+def rows_of(entry: Entry) -> list[LogRow]:
+    data = _parse(entry.data)
+    records = data.get("log") if set(data) == {"log"} else None
+    if not (records and isinstance(records, list) and all(_is_record(one) for one in records)):
+        level, message = _level_of(entry.message, data)
+        at = utc_text(entry.at)
+        return [LogRow(entry.number, True, at, message, level, "", entry.progress, entry.step, entry.data)]
+    first = LogRow(entry.number, True, "", "", "", "", entry.progress, entry.step)
+    rows = [
+        replace(first, at=one["at"], level=one["level"], logger=one["logger"], message=one["message"])
+        for one in records
+    ]  # fmt: skip
+    return [rows[0], *(replace(row, is_first=False, progress=None, step="") for row in rows[1:])]
+
+
+def _parse(data: str | None) -> dict[str, Any]:
+    """The data of an entry as far as it is an object that may say a level."""
+    if data is None or not ('"log"' in data or '"level"' in data):
+        return {}
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_record(one: object) -> bool:
+    return isinstance(one, dict) and all(
+        isinstance(one.get(name), str) for name in ("at", "level", "logger", "message")
+    )
+
+
+def _level_of(message: str, data: dict[str, Any]) -> tuple[str, str]:
+    """The level that the data says, or that the message begins with, and the message without it; "" for none."""
+    said, (word, _, rest) = data.get("level"), message.partition(" ")
+    level, word = said.upper() if isinstance(said, str) else "", word.removesuffix(":")
+    level, word = (_OTHER_NAMES.get(name, name) for name in (level, word))
+    if level not in LEVELS:
+        level = word if word in LEVELS else ""
+    return level, rest if level and word == level else message
+
+
+@dataclass(frozen=True, slots=True)
 class LogPage:
-    lines: tuple[Entry, ...]
+    rows: tuple[LogRow, ...]
     is_newest: bool
     earlier: int | None
     """The last line of the page before; None on the first."""
@@ -53,15 +122,21 @@ def read_page(store: JobStore, job: Job, upto: int | None) -> LogPage:
     """The newest lines, or those up to a number."""
     last = job.entries if upto is None else min(upto, job.entries)
     lines = store.entries(job.id, after=max(0, last - PAGE_LINES), limit=min(last, PAGE_LINES)) if last > 0 else []
-    first = lines[0].number if lines else 0
-    return LogPage(tuple(lines), last >= job.entries, first - 1 if first > 1 else None)
+    rows: list[LogRow] = []
+    for entry in reversed(lines):
+        some = rows_of(entry)
+        if rows and len(rows) + len(some) > MOST_ROWS:
+            break
+        rows[:0] = some
+    first = rows[0].number if rows else 0
+    return LogPage(tuple(rows), last >= job.entries, first - 1 if first > 1 else None)
 
 
 def search_log(store: JobStore, job: Job, words: str, level: str, after: int) -> LogPage:
-    """The lines after a number that have the words, and are of this level or a higher one."""
+    """The rows after a line that have the words, and are of this level or a higher one."""
     levels = LEVELS[LEVELS.index(level) :] if level in LEVELS else ()
     wanted = words.lower()
-    found: list[Entry] = []
+    found: list[LogRow] = []
     at = after
     while at < min(job.entries, after + MOST_SEARCHED) and len(found) < PAGE_LINES:
         some = store.entries(job.id, after=at, limit=CHART_LINES)
@@ -69,28 +144,23 @@ def search_log(store: JobStore, job: Job, words: str, level: str, after: int) ->
             break
         for entry in some:
             at = entry.number
-            text = f"{entry.step} {entry.message} {entry.data or ''}"
-            if wanted in text.lower() and (not levels or _has_level(entry, levels)):
-                found.append(entry)
-                if len(found) == PAGE_LINES:
-                    break
+            rows = [row for row in rows_of(entry) if not levels or row.level in levels]
+            rows = [row for row in rows if wanted in row.text.lower()]
+            found += [replace(row, is_first=True) for row in rows[:1]] + rows[1:]
+            if len(found) >= PAGE_LINES:
+                break
     return LogPage(tuple(found), False, None, at if at < job.entries else None)
 
 
-def _has_level(entry: Entry, levels: tuple[str, ...]) -> bool:
-    """Captured log records begin with their level, and have it in their data (jobs/log_capture.py)."""
-    data = (entry.data or "").replace(" ", "")
-    return entry.message.startswith(levels) or any(f'"level":"{level}"' in data for level in levels)
-
-
 def log_text(store: JobStore, job: Job) -> Iterator[str]:
-    """The whole log as text, a line each, read as it is sent."""
+    """The whole log as text, read as it is sent."""
     at = 0
     while some := store.entries(job.id, after=at, limit=CHART_LINES):
-        for entry in some:
-            progress = "" if entry.progress is None else f" {entry.progress:.0f}%"
-            step = f" [{entry.step}]" if entry.step else ""
-            message = entry.message.replace("\n", "\n    ")
-            data = f" {entry.data}" if entry.data else ""
-            yield f"{entry.number} {utc_text(entry.at)}{progress}{step} {message}{data}\n"
+        for row in (row for entry in some for row in rows_of(entry)):
+            progress = "" if row.progress is None else f" {row.progress:.0f}%"
+            words = "".join(f" {word}" for word in (row.level, row.logger) if word)
+            step = f" [{row.step}]" if row.step else ""
+            message = row.message.replace("\n", "\n    ")
+            data = f" {row.data}" if row.data else ""
+            yield f"{row.number} {row.at}{progress}{words}{step} {message}{data}\n"
         at = some[-1].number

@@ -25,7 +25,16 @@ from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.charts import job_charts
 from penstock.web.dashboard.charts.job_graph import draw_graph
 from penstock.web.dashboard.job_actions import can_reschedule, can_run_now, clone
-from penstock.web.dashboard.job_log import LEVELS, PAGE_LINES, LogPage, log_text, read_history, read_page, search_log
+from penstock.web.dashboard.job_log import (
+    LEVELS,
+    PAGE_LINES,
+    LogPage,
+    log_text,
+    read_history,
+    read_page,
+    rows_of,
+    search_log,
+)
 from penstock.web.dashboard.job_relations import (
     WorkflowStep,
     read_graph,
@@ -52,8 +61,8 @@ def routes(site: Site) -> list[Route]:
         is_newest = page.is_newest and not search
         context = {
             **_context(site, store, history),
-            "lines": page.lines,
-            "last": page.lines[-1].number if page.lines else 0,
+            "rows": page.rows,
+            "last": page.rows[-1].number if page.rows else 0,
             "earlier": page.earlier,
             "search": search,
             "more": None if page.searched_to is None else urlencode({**search, "from": page.searched_to}),
@@ -174,8 +183,8 @@ _REFRESH_SECONDS: Final = 5
 def _system_job(site: Site, request: Request, source: JobSource, history: History) -> Response:
     """A job of a system that has its own table: shown, not changed, and read again while it runs."""
     refresh = None if history.job.is_terminal else _REFRESH_SECONDS
-    lines = history.entries[-LOG_LINES:]
-    return site.page(request, "system_job.html", job=history.job, source=source, lines=lines, refresh_seconds=refresh)
+    rows = [row for entry in history.entries[-LOG_LINES:] for row in rows_of(entry)]
+    return site.page(request, "system_job.html", job=history.job, source=source, rows=rows, refresh_seconds=refresh)
 
 
 def feeds(site: Site) -> dict[str, Feed]:
@@ -263,7 +272,7 @@ class _JobFeed:
         return [self._line(entry) for entry in _store_of(self._site, key).entries(key, after=after)]
 
     def _line(self, entry: Entry) -> Message:
-        return Message("line", self._site.live_fragment("log_line.html", entry=entry), number=entry.number)
+        return Message("line", self._site.live_fragment("log_line.html", rows=rows_of(entry)), number=entry.number)
 
 
 # ── the page ─────────────────────────────────────────────────────────────────────────────────────

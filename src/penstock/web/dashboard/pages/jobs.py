@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, cast
 from urllib.parse import urlencode
 
@@ -104,21 +105,22 @@ def _is_known(jobs: AllJobs, word: str) -> bool:
 
 def _context(site: Site, text: str, token: str | None, sort: str, *, is_live: bool) -> dict[str, Any]:
     criteria = Filter.parse(text)
-    jobs = site.source.jobs()
-    has_store = any(one.store is not None and one.table == site.source.table for one in jobs.sources)
+    all_jobs = site.source.jobs()
+    jobs = AllJobs(criteria.sources_of(all_jobs.sources))
+    if not jobs.sources:
+        told = f"No table {criteria.table!r} has jobs."
+        criteria = replace(criteria, problems=(*criteria.problems, told))
+    has_store = any(one.store is not None and one.table == site.source.table for one in all_jobs.sources)
     overview = (site.overview.refresh() if is_live else site.overview.current()) if has_store else None
     if sort:
         page = find_sorted(jobs, criteria, sort, _offset(token), site.clock.now())
     else:
         page = _page(site, jobs, criteria, token)
     changeable = {one.table for one in site.source.changeable()}
-    counts = overview if overview is not None and _counts_apply(jobs, criteria) else None
+    counts = overview.of_table(jobs.sources[0].table) if overview is not None and _counts_apply(jobs, criteria) else {}
     columns = COLUMNS[criteria.state_name]
     tabs: list[tuple[str, Filter, Count | None]] = [("All", criteria.with_state(None), None)]
-    tabs += [
-        (state.value.capitalize(), criteria.with_state(state.value), None if counts is None else counts.count(state))
-        for state in DerivedState
-    ]
+    tabs += [(state.value.capitalize(), criteria.with_state(state.value), counts.get(state)) for state in DerivedState]
     here = criteria.state_name
     sorted_by = {"sort": sort} if sort else {}
     return {
@@ -129,6 +131,7 @@ def _context(site: Site, text: str, token: str | None, sort: str, *, is_live: bo
         "page": page,
         "changeable": {row.job.id for row in page.rows if row.source.table in changeable},
         "tabs": [(label, urlencode({"q": str(to)}), to.state_name == here, number) for label, to, number in tabs],
+        "tables": _table_choices(criteria, all_jobs),
         "next": None if page.token is None else urlencode({"q": text, **sorted_by, "from": page.token}),
         "sort": sort,
         "sort_links": {name: urlencode({"q": text, "sort": _next_sort(name, sort)}) for name in SORTS},
@@ -161,11 +164,23 @@ def _page(site: Site, jobs: AllJobs, criteria: Filter, token: str | None) -> Job
     return page
 
 
+def _table_choices(criteria: Filter, jobs: AllJobs) -> list[tuple[str, str, str, bool]]:
+    """The name, the system, the address and whether it is chosen, of each table; none where there is no choice."""
+    if len(jobs.sources) < 2:
+        return []
+    named = [("All tables", "", None), *((one.table, one.system, one.table) for one in jobs.sources)]
+    return [
+        (name, "" if system == "jobs" else system, urlencode({"q": str(criteria.with_table(table))}), is_here)
+        for name, system, table in named
+        for is_here in [criteria.table == table]
+    ]
+
+
 def _counts_apply(jobs: AllJobs, criteria: Filter) -> bool:
-    """The counts are of all jobs of one store: beside a filter, or other jobs, they would mislead."""
-    is_one_store = len(jobs.sources) == 1 and jobs.sources[0].store is not None
+    """The counts are of all jobs of one table: beside a filter, or other jobs, they would mislead."""
+    is_one_table = len(jobs.sources) == 1
     others = (criteria.task, criteria.tenant, criteria.queue, criteria.error, criteria.tag)
-    return is_one_store and all(one is None for one in others) and not criteria.words
+    return is_one_table and all(one is None for one in others) and not criteria.words
 
 
 # ── failures ─────────────────────────────────────────────────────────────────────────────────────
@@ -279,7 +294,9 @@ def _selected_jobs(site: Site, verb: Verb, fields: dict[str, list[str]]) -> tupl
     more = False
     for state in _AFFECTED[verb] if criteria.state is None else (criteria.state_name,):
         wanted = criteria.with_state(state)
-        page = find_jobs(AllJobs(site.source.changeable()), wanted, None, site.clock.now(), MOST_JOBS)
+        page = find_jobs(
+            AllJobs(criteria.sources_of(site.source.changeable())), wanted, None, site.clock.now(), MOST_JOBS
+        )
         jobs += page.jobs
         more = more or page.token is not None
     return jobs[:MOST_JOBS], more or len(jobs) > MOST_JOBS

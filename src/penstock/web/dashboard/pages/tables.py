@@ -57,10 +57,26 @@ class IndexLine:
 
 
 @dataclass(frozen=True, slots=True)
+class VectorLine:
+    """A vector index; those that are being deleted too, which the table's definition has no more."""
+
+    name: str
+    attribute: str
+    dimensions: int
+    distance: str
+    projection: str
+    status: str
+    items: int
+    bytes: int
+    percent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TableView:
     table: Table
     facts: Facts
     indexes: tuple[IndexLine, ...]
+    vectors: tuple[VectorLine, ...]
     created_at: float | None
 
     @property
@@ -70,7 +86,12 @@ class TableView:
 
     @property
     def in_motion(self) -> bool:
-        return self.facts.status != "ACTIVE" or any(index.status != "ACTIVE" for index in self.indexes)
+        return self.facts.status != "ACTIVE" or bool(self.changing)
+
+    @property
+    def changing(self) -> tuple[IndexLine | VectorLine, ...]:
+        """The indexes that are being created or deleted."""
+        return tuple(index for index in (*self.indexes, *self.vectors) if index.status != "ACTIVE")
 
 
 def view_of(description: Json, ttl: Json | None = None) -> TableView:
@@ -78,21 +99,30 @@ def view_of(description: Json, ttl: Json | None = None) -> TableView:
     table = aws_shapes.from_description(description, ttl=ttl)
     lines = [_index_line(description, one, local=True) for one in description.get("LocalSecondaryIndexes") or ()]
     lines += [_index_line(description, one, local=False) for one in description.get("GlobalSecondaryIndexes") or ()]
+    vectors = tuple(_vector_line(description, one) for one in description.get("VectorIndexes") or ())
     created = description.get("CreationDateTime")
-    return TableView(table, aws_shapes.facts_of(description), tuple(lines), _seconds(created))
+    return TableView(table, aws_shapes.facts_of(description), tuple(lines), vectors, _seconds(created))
 
 
 def _index_line(description: Json, index: Json, *, local: bool) -> IndexLine:
     types = {one["AttributeName"]: one["AttributeType"] for one in description["AttributeDefinitions"]}
     # A deleted index's key may have no type any more.
     types |= {one["AttributeName"]: "S" for one in index["KeySchema"] if one["AttributeName"] not in types}
-    kept = index["Projection"]
-    status = str(index.get("IndexStatus", "ACTIVE"))
-    return IndexLine(
-        index["IndexName"],
-        aws_shapes.key_of(index["KeySchema"], types),
-        "local" if local else "global",
-        ", ".join(kept.get("NonKeyAttributes", ())) if kept["ProjectionType"] == "INCLUDE" else kept["ProjectionType"],
+    key, kind = aws_shapes.key_of(index["KeySchema"], types), "local" if local else "global"
+    return IndexLine(index["IndexName"], key, kind, *_progress(description, index))
+
+
+def _vector_line(description: Json, index: Json) -> VectorLine:
+    what = (index["VectorAttribute"]["AttributeName"], int(index["Dimensions"]), str(index["DistanceFunction"]))
+    return VectorLine(index["IndexName"], *what, *_progress(description, index))
+
+
+def _progress(description: Json, index: Json) -> tuple[str, str, int, int, int | None]:
+    """The projection, the status, the items, the bytes, and how much is filled."""
+    kept, status = index["Projection"], str(index.get("IndexStatus", "ACTIVE"))
+    kind = str(kept["ProjectionType"])
+    return (
+        ", ".join(kept.get("NonKeyAttributes", ())) if kind == "INCLUDE" else kind.lower().replace("_", " "),
         status,
         int(index.get("ItemCount") or 0),
         int(index.get("IndexSizeBytes") or 0),
