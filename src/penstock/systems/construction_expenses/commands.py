@@ -250,7 +250,7 @@ def _item_line(item: Item) -> str:
 )
 @json_option
 def webhook(file: BinaryIO, place: Place, handler: str | None, no_wait: bool, as_json: bool) -> None:
-    """Read webhooks from FILE or stdin, and handle them: a JSON object, an array of objects, or one object a line.
+    """Handle the webhooks in FILE or stdin: a JSON object, an array, or one object a line.
 
     \b
     Examples:
@@ -377,7 +377,7 @@ def _receiver(place: Place, keys: PaddleKeys, handler: str | None, **settings: A
 @click.option("--burst", is_flag=True, help="Stop when all webhooks, with their retries, are handled.")
 @json_option
 def worker(place: Place, handler: str | None, concurrency: int, burst: bool, as_json: bool) -> None:
-    """Handle the webhooks that `penstock construction serve` received, and continue those whose worker has died.
+    """Handle received webhooks, and continue those whose worker has died.
 
     \b
     Examples:

@@ -359,7 +359,7 @@ def outlier_line(config: Mapping[str, Any]) -> str:
 def topics(
     conversation: str | None, target: str, job_id: str | None, layer: int | None, samples: bool, as_json: bool
 ) -> None:
-    """Show the topics of a job, of the latest run of CONVERSATION, or of the newest run, coarsest layer first.
+    """Show the topics of a run: a job, the latest run of CONVERSATION, or the newest run.
 
     \b
     Examples:
@@ -598,7 +598,7 @@ def enqueue(
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Maximum number of jobs.")
 @json_option
 def jobs(target: str, status: str | None, limit: int, as_json: bool) -> None:
-    """List the jobs of the queue, newest first: creation time, id, status, priority, type and conversation.
+    """List the jobs of the queue, newest first, with status, priority, type and conversation.
 
     \b
     Example:

@@ -71,10 +71,10 @@ def command() -> None:
 @click.option("--currency", required=True, metavar="CODE", help="For example EUR.")
 @click.option("--date", "day", metavar="DATE", help="2025-06-16 or 16.06.2025. [today]")
 @click.option("--contractor", default="", metavar="NAME", help="A name or an id; a new name creates a contractor.")
-@click.option("--invoice", default="", metavar="NUMBER")
-@click.option("--project", default="", metavar="ID")
-@click.option("--work", default="", metavar="ID")
-@click.option("--description", default="", metavar="TEXT")
+@click.option("--invoice", default="", metavar="NUMBER", help="The number of the invoice.")
+@click.option("--project", default="", metavar="ID", help="The id of the project.")
+@click.option("--work", default="", metavar="ID", help="The id of the work.")
+@click.option("--description", default="", metavar="TEXT", help="What was paid for.")
 @click.option("--id", "expense_id", default="", metavar="ID", help="An id that distinguishes equal expenses.")
 @with_place
 @json_option
@@ -286,7 +286,9 @@ def _month(context: click.Context, parameter: click.Parameter, given: str | None
 
 @command.command("totals")
 @company_argument
-@click.option("--by", type=click.Choice(["both", "month", "contractor"]), default="both", show_default=True)
+@click.option(
+    "--by", type=click.Choice(["both", "month", "contractor"]), default="both", show_default=True, help="How to group."
+)
 @click.option("--since", callback=_month, metavar="MONTH", help="From this month (2025-06) or year.")
 @click.option("--until", callback=_month, metavar="MONTH", help="Up to and including this month or year.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for a spreadsheet.")
