@@ -313,7 +313,7 @@ def test_the_demo_shows_all_of_it(db: Database, tmp_path: Path) -> None:
     told: list[float] = []
     facts = demo(db, tmp_path, lambda fraction, text: told.append(fraction))
     assert Path(str(facts["report"])).is_file()
-    assert facts["pages of the report"] == "X"
+    assert facts["pages of the report"] == "7 of 7 sheets landscape, header repeated on 6, 3 charts on the cover"
     assert (told[0], told[-1], told == sorted(told)) == (0.0, 1.0, True)
 
 
