@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,13 @@ def test_a_system_of_ours_is_shown_whole(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     with connect(tmp_path / "demo" / "demo.db") as db:
         assert len(db.execute("ListTables")["TableNames"]) == 14, "with that of the jobs that handle webhooks"
+
+
+def test_it_shows_how_a_report_is_printed_and_that_an_expired_one_goes_with_its_files() -> None:
+    (ran,) = json.loads(run("--only", "excel-reports", "--json").stdout)
+    facts = ran["facts"]
+    assert "header repeated on" in facts["pages of the report"]
+    assert re.search(r"[1-9]\d* records of its job and [1-9]\d* files? removed, 0 left", facts["an expired report"])
 
 
 def test_there_are_five_each_with_what_it_shows() -> None:

@@ -663,7 +663,7 @@ def test_work_that_was_left_is_taken_up_when_the_file_is_opened(
         fill(engine)
         operation(engine)
     woken: list[bool] = []
-    monkeypatch.setattr(Maintenance, "wake", lambda self: woken.append(True))
+    monkeypatch.setattr(Maintenance, "_start", lambda self: woken.append(True))
     with open_engine(path, clock) as engine:
         assert woken
         run_all_due(engine)

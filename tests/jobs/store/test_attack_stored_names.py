@@ -75,7 +75,7 @@ FORBIDDEN_MEMBERS = {
 }  # fmt: skip
 IMPORTERS = {  # who imports by a name that is not written there: tables of our own modules, and the command line's word
     "__init__.py", "records/__init__.py", "engine/maintenance.py", "engine/operations/__init__.py",
-    "cli/kit/groups.py", "registry.py", "testing/__init__.py",
+    "cli/kit/groups.py", "registry.py", "testing/__init__.py", "entry_points.py",
     "systems/delphi/analysis/libraries.py", "user_modules.py",
 }  # fmt: skip
 

@@ -194,7 +194,7 @@ def test_ctrl_c_leaves_what_was_done_and_says_how_to_go_on(here: Path, monkeypat
     monkeypatch.setattr(RecordProcessor, "process_all", stopped)
     result = run("process", "mywork:handle", code=130)
     assert "3 done" in result.output
-    assert "Run it again: it goes on with what is left." in result.output
+    assert "Run it again to continue with the remaining records." in result.output
 
 
 @pytest.mark.parametrize("name", ["user", "record", "processor", "complete"])

@@ -17,6 +17,7 @@ from typing import Any
 
 import boto3
 import pytest
+import xlsxwriter
 from openpyxl import load_workbook
 from PIL import Image
 from report_killed import CountedProject, service_of
@@ -31,7 +32,7 @@ from penstock.systems.excel_reports.book.columns import sheet_columns
 from penstock.systems.excel_reports.book.profile import Profile
 from penstock.systems.excel_reports.book.sheet import cell_text, looks_like_formula, sheet_name
 from penstock.systems.excel_reports.book.workbook import ReportBook, SheetPlan
-from penstock.systems.excel_reports.demo import demo
+from penstock.systems.excel_reports.demo import demo, page_setup
 from penstock.systems.excel_reports.options import JobOptions, ReportOptions, checked_options
 from penstock.systems.excel_reports.records import STEPS, BadReport
 from penstock.systems.excel_reports.service import ExcelReports
@@ -312,4 +313,13 @@ def test_the_demo_shows_all_of_it(db: Database, tmp_path: Path) -> None:
     told: list[float] = []
     facts = demo(db, tmp_path, lambda fraction, text: told.append(fraction))
     assert Path(str(facts["report"])).is_file()
+    assert facts["pages of the report"] == "X"
     assert (told[0], told[-1], told == sorted(told)) == (0.0, 1.0, True)
+
+
+def test_how_a_report_is_printed_is_read_from_its_file(tmp_path: Path) -> None:
+    report = tmp_path / "other.xlsx"
+    with xlsxwriter.Workbook(report) as book:
+        book.add_worksheet("Cover")
+        book.add_worksheet("Rows").set_landscape()
+    assert page_setup(report) == "1 of 2 sheets landscape, header repeated on 0, 0 charts on the cover"

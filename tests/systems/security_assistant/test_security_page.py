@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from security_world import BUILDING, storage_of
 
 from penstock.cli.main import cli
 from penstock.client.database import connect
-from penstock.systems.security_assistant.demo import demo
+from penstock.jobs.model.state import State
+from penstock.systems.security_assistant import demo as demo_module
+from penstock.systems.security_assistant.demo import ask_model, demo
 
 PAGE = (Path(__file__).parents[3] / "docs" / "security-assistant.md").read_text()
 JOB = re.compile(r"job_[a-z0-9]+_[a-z0-9]{6}")
@@ -59,3 +62,21 @@ def test_the_showing_runs_twice_on_one_database(tmp_path: Path) -> None:
     assert (facts["completed"], facts["workers for the first"], facts["stages done twice"]) == (3, 5, 0)
     assert (facts["jobs of 7central"], facts["in jobs.json"]) == (4, 6)
     assert Path(str(facts["schedule"])).read_bytes().startswith(b"PK")
+    assert re.fullmatch(
+        r"context stage: 2 lines, 1 fact, 1 requirement; 1 request, \d+ tokens", str(facts["a language model as agent"])
+    )
+
+
+def test_a_stage_of_the_showing_is_a_language_models(tmp_path: Path) -> None:
+    with storage_of("local", tmp_path) as storage:
+        job, told = ask_model(storage, "acme", BUILDING)
+    assert job.state is State.COMPLETED
+    assert job.metadata["token_usage"]["by_agent"]["context"] > 0, "a model's answer has its cost; the rules' has none"
+    assert told.endswith("tokens")
+
+
+def test_without_the_extra_the_showing_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_module, "missing", lambda *modules: list(modules))
+    with storage_of("local", tmp_path) as storage:
+        job, told = ask_model(storage, "acme", BUILDING)
+    assert (job.state, told) == (State.COMPLETED, "not run: pip install 'penstock[models]'")

@@ -55,7 +55,7 @@ def test_the_list_has_the_runs_and_no_other_jobs(world: World) -> None:
     words().run(world.store, job_id="words_1", inputs={"text": "upon a red"})
     page = world.page("/pipelines")
     assert re.findall(r'href="/pipelines/([^"]+)"', page) == ["words_1"]
-    assert '<td class="n">2</td>' in page  # its second round
+    assert '<td data-label="Round" class="n">2</td>' in page  # its second round
     assert other.id not in page
 
 

@@ -57,7 +57,7 @@ def test_an_item_edited_in_two_windows_is_saved_once_and_the_second_is_told_what
     second.click("text=Begin again with what is there now")
     playwright.expect(second.locator("textarea")).to_contain_text("first")
     second.click("text=Delete…")
-    second.click("dialog >> text=Yes")
+    second.click("dialog >> text=Delete it")
     playwright.expect(second.locator(".empty-state")).to_contain_text("There is no item here")
     assert world.item("things", id="1") is None
 

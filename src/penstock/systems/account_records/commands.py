@@ -66,12 +66,12 @@ _db_option = click.option(
     shell_complete=complete_targets,
 )
 _file_option = click.option(
-    "--env-file", metavar="FILE", type=click.Path(dir_okay=False), help="A file of variables. [.env, if it is there]"
+    "--env-file", metavar="FILE", type=click.Path(dir_okay=False), help="A file of variables. [.env, if it exists]"
 )
 _adopt_option = click.option(
     "--adopt/--no-adopt",
     default=True,
-    help="Look for records that other programs put, which reads the whole table in the safe layout. [default]",
+    help="Find records that other programs put; in the safe layout this reads the whole table. [default]",
 )
 account_argument = click.argument("account_id", metavar="ACCOUNT")
 run_time_argument = click.argument("run_time", metavar="RUNTIME")
@@ -139,7 +139,7 @@ def line_of(record: Item) -> str:
 
 @group("accounts", exit_codes={WORK_FAILED: "some records failed", NOT_FOUND: "not found"})
 def command() -> None:
-    """Records of accounts, processed in parallel, and users.
+    """Manage users and account records, and process records in parallel.
 
     \b
     Examples:
@@ -148,7 +148,7 @@ def command() -> None:
       penstock accounts add --account ACC12345 --run-time 2026-02-17T12:00:00Z --set DocumentId=DOC67890
       penstock accounts process mywork:handle --workers 5
 
-    Without --db, the environment or .env says where the tables are: DYNAMODB_ENDPOINT (else PENSTOCK_DB, else
+    Without --db, the environment or .env configures the database: DYNAMODB_ENDPOINT (else PENSTOCK_DB, else
     http://localhost:8000), AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, USER_TABLE (Users) and RECORD_TABLE
     (Records).
     """
@@ -160,15 +160,15 @@ def command() -> None:
 @dry_run_option
 @json_option
 def create_tables_command(place: Place, layout: SchemaVariant, dry_run: bool, as_json: bool) -> None:
-    """Make the tables Users and Records where they are missing, and wait for them.
+    """Create the tables Users and Records if they are missing, and wait until they are ready.
 
     \b
     Examples:
       penstock accounts create-tables
       penstock accounts create-tables --db accounts.db --layout compat
 
-    What is there is left as it is; `penstock tables plan account-records` says whether it differs. The safe layout has
-    a sparse, sharded index of what is to be done; compat is one index of the numbers 0 and 1.
+    Existing tables are not changed; `penstock tables plan account-records` shows differences. The safe layout has a
+    sparse, sharded index of unprocessed records; compat has one index of the numbers 0 and 1.
     """
     names = (place.config.user_table, place.config.record_table)
     with place.database("empty" if dry_run else "made") as db:
@@ -188,7 +188,7 @@ def create_tables_command(place: Place, layout: SchemaVariant, dry_run: bool, as
 @command.command("env-example")
 @json_option
 def env_example(as_json: bool) -> None:
-    """Print a .env with the defaults, which are those of `penstock serve` on this machine.
+    """Print a .env file with the defaults, which fit `penstock serve` on this machine.
 
     \b
     Examples:
@@ -202,9 +202,9 @@ def env_example(as_json: bool) -> None:
 
 @command.command("add")
 @click.argument("file", type=click.File("rb"), required=False)
-@click.option("--account", metavar="ID", help="AccountId of one record.")
-@click.option("--run-time", metavar="TIME", help="Its RunTime, such as 2026-02-17T12:00:00Z.")
-@click.option("--set", "texts", multiple=True, metavar="NAME=VALUE", help="A further attribute; repeatable.")
+@click.option("--account", metavar="ID", help="The AccountId of one record.")
+@click.option("--run-time", metavar="TIME", help="Its RunTime, for example 2026-02-17T12:00:00Z.")
+@click.option("--set", "texts", multiple=True, metavar="NAME=VALUE", help="Another attribute. May be repeated.")
 @with_place
 @json_option
 def add(
@@ -215,15 +215,15 @@ def add(
     texts: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Add records that are to be processed: one by options, or those of FILE (- is stdin).
+    """Add unprocessed records: one by options, or those of FILE (- is stdin).
 
     \b
     Examples:
       penstock accounts add --account ACC12345 --run-time 2026-02-17T12:00:00Z --set DocumentId=DOC67890
       penstock accounts add records.csv --db accounts.db
 
-    FILE has a JSON object, an array of them, or one on each line, with AccountId, RunTime and whatever else; or its
-    name ends in .csv, and its first line has these names. A record with the same key is replaced.
+    FILE contains a JSON object, an array of objects, or one object a line, with AccountId, RunTime and other
+    attributes. A .csv file has these names in its first line. A record with the same key is replaced.
     """
     if (file is None) == (account is None and run_time is None):
         raise click.UsageError("Give a FILE of records, or --account and --run-time of one.")
@@ -291,18 +291,18 @@ def _parse_json(text: bytes, where: str) -> Any:
 
 @command.command("list")
 @with_place
-@click.option("--processed", "state", flag_value="processed", help="What is done.")
-@click.option("--unprocessed", "state", flag_value="unprocessed", default=True, help="What is to be done. [default]")
-@click.option("--failed", "state", flag_value="failed", help="What failed for good. Reads the whole table.")
-@click.option("--account", metavar="ID", help="All records of an account, in the order of their times.")
-@click.option("--since", default="", metavar="TIME", help="From this RunTime on.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
+@click.option("--processed", "state", flag_value="processed", help="Processed records.")
+@click.option("--unprocessed", "state", flag_value="unprocessed", default=True, help="Unprocessed records. [default]")
+@click.option("--failed", "state", flag_value="failed", help="Records that failed permanently; reads the whole table.")
+@click.option("--account", metavar="ID", help="All records of an account, sorted by RunTime.")
+@click.option("--since", default="", metavar="TIME", help="Only records with this RunTime or a later one.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of records.")
 @_adopt_option
 @json_option
 def list_(
     place: Place, state: str, account: str | None, since: str, limit: int | None, adopt: bool, as_json: bool
 ) -> None:
-    """List records: unprocessed, processed, failed, or of an account. Read page after page; --json prints one a line.
+    """List records: unprocessed, processed, failed, or of one account. --json prints one record a line.
 
     \b
     Examples:
@@ -311,7 +311,7 @@ def list_(
       penstock accounts list --failed
       penstock accounts list --account ACC12345 --since 2026-02
 
-    A record that failed is shown as failed, with its error; it is not processed before it is redriven.
+    A failed record is shown with its error; it is processed again after `penstock accounts redrive`.
     """
     with place.records(adopt=adopt) as records:
         queries = {
@@ -359,7 +359,7 @@ def show(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
 @with_place
 @json_option
 def mark(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
-    """Mark a record as processed. One that is not there is not made.
+    """Mark an existing record as processed.
 
     \b
     Examples:
@@ -378,7 +378,7 @@ def mark(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
 @yes_option
 @json_option
 def delete(place: Place, account_id: str, run_time: str, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Delete a record, by its exact key.
+    """Delete a record by its exact key.
 
     \b
     Examples:
@@ -400,11 +400,13 @@ def delete(place: Place, account_id: str, run_time: str, dry_run: bool, yes: boo
 
 @command.command("user", exit_codes={NOT_FOUND: "there is no such user"})
 @click.argument("user_id", metavar="USER")
-@click.option("--set", "texts", multiple=True, metavar="NAME=VALUE", help="Write the user with this; repeatable.")
+@click.option(
+    "--set", "texts", multiple=True, metavar="NAME=VALUE", help="Set an attribute of the user. May be repeated."
+)
 @with_place
 @json_option
 def user(place: Place, user_id: str, texts: tuple[str, ...], as_json: bool) -> None:
-    """Show a user; with --set, add one (or change one that is there) first.
+    """Show a user; with --set, add or change the user first.
 
     \b
     Examples:
@@ -429,13 +431,19 @@ def user(place: Place, user_id: str, texts: tuple[str, ...], as_json: bool) -> N
 @command.command("process", exit_codes={WORK_FAILED: "some records failed"})
 @click.argument("function", metavar="MODULE:FUNCTION")
 @with_place
-@click.option("--workers", type=click.IntRange(1, 1000), default=5, show_default=True, help="Records at once.")
-@click.option("--retries", type=click.IntRange(0, 1000), default=3, show_default=True, help="Of a record that fails.")
-@click.option("--backoff-base-ms", type=click.FloatRange(0), default=100, show_default=True, help="The first wait.")
+@click.option("--workers", type=click.IntRange(1, 1000), default=5, show_default=True, help="Records in parallel.")
 @click.option(
-    "--backoff-multiplier", type=click.FloatRange(1), default=2, show_default=True, help="Of each further one."
+    "--retries", type=click.IntRange(0, 1000), default=3, show_default=True, help="Retries of a record that fails."
 )
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Of one attempt.")
+@click.option(
+    "--backoff-base-ms", type=click.FloatRange(0), default=100, show_default=True, help="Wait before the first retry."
+)
+@click.option(
+    "--backoff-multiplier", type=click.FloatRange(1), default=2, show_default=True, help="Factor for each further wait."
+)
+@click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit of one attempt."
+)
 @_adopt_option
 @dry_run_option
 @json_option
@@ -451,17 +459,16 @@ def process(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Run a function on every unprocessed record, in parallel, and mark those that are done.
+    """Run a function on every unprocessed record, in parallel, and mark the record as processed.
 
     \b
     Examples:
       penstock accounts process mywork:handle
       penstock accounts process mywork:handle --workers 20 --retries 5 --db accounts.db --json
 
-    The function, def or async def, is given a record as a dict. Records that other programs put with Processed 0 are
-    processed too. What the function raises concerns that record alone: it is tried again, and then
-    failed (`penstock accounts failures`, `redrive`). Any number of these may run at once; none runs a record that
-    another one has.
+    The function (def or async def) receives a record as a dict. Records that other programs put with Processed 0 are
+    processed too. If the function raises, that record is retried, and then fails (`penstock accounts failures`,
+    `redrive`). Several processes may run in parallel; each record is leased to one of them.
     """
     handle = load_function(function)
     with place.records(adopt=adopt) as records:
@@ -481,7 +488,7 @@ def process(
         report = _run(processor, function, handle, as_json)
     _show(report, as_json)
     if report.interrupted:
-        click.echo("Run it again: it goes on with what is left.", err=True)
+        click.echo("Run it again to continue with the remaining records.", err=True)
         raise click.exceptions.Exit(INTERRUPTED)
     if report.failed:
         raise click.exceptions.Exit(WORK_FAILED)
@@ -518,14 +525,14 @@ def _show(report: Report, as_json: bool) -> None:
 @with_place
 @json_option
 def failures(place: Place, as_json: bool) -> None:
-    """List records that failed for good, grouped by the kind of their error and its message.
+    """List records that failed permanently, grouped by the kind and message of their error.
 
     \b
     Examples:
       penstock accounts failures
       penstock accounts failures --db accounts.db --json
 
-    They are not processed again before `penstock accounts redrive`.
+    They are processed again after `penstock accounts redrive`.
     """
     with place.records() as records:
         show_failures(RecordProcessor(records).failures(), as_json)
@@ -533,19 +540,19 @@ def failures(place: Place, as_json: bool) -> None:
 
 @command.command("redrive")
 @with_place
-@click.option("--kind", metavar="NAME", help="Only those with this kind of error, such as TimeoutError.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
+@click.option("--kind", metavar="NAME", help="Only records with this kind of error, for example TimeoutError.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of records.")
 @dry_run_option
 @json_option
 def redrive(place: Place, kind: str | None, limit: int | None, dry_run: bool, as_json: bool) -> None:
-    """Make records that failed for good unprocessed again, with all their attempts before them.
+    """Make failed records unprocessed again, with all their attempts.
 
     \b
     Examples:
       penstock accounts redrive --kind TimeoutError --dry-run
       penstock accounts redrive --limit 100
 
-    `penstock accounts process` then runs them.
+    `penstock accounts process` then processes them.
     """
     with place.records() as records:
         processor = RecordProcessor(records)
@@ -570,14 +577,14 @@ _OF_RECORDS: dict[str, Callable[[RecordModel, Callable[[str], None]], None]] = {
 @with_place
 @json_option
 def example(place: Place, name: str, as_json: bool) -> None:
-    """Run one of the examples on the configured tables: it writes a few items, and says what it does.
+    """Run an example on the configured tables: it writes a few items, and prints what it does.
 
     \b
     Examples:
       penstock accounts example record
       penstock accounts example complete --db accounts.db
 
-    Their code is in penstock/systems/account_records/examples.
+    The code is in penstock/systems/account_records/examples.
     """
     lines: list[str] = []
     say = lines.append if as_json else click.echo

@@ -58,7 +58,7 @@ DEFAULT_PORT = 8081
 handler_option = click.option(
     "--handler",
     metavar="MODULE:FUNCTION",
-    help="What handles a webhook: (webhook, books) -> actions to write. [Paddle's events]",
+    help="The function that handles a webhook: (webhook, books) -> actions to write. [Paddle's events]",
 )
 
 
@@ -111,7 +111,7 @@ _LAZY = {
     ),
     "tables": (
         "penstock.systems.construction_expenses.table_commands",
-        "Make, change, verify and export the tables: `penstock tables` with this system's variables.",
+        "Create, change, verify and export the tables: `penstock tables` with this system's variables.",
     ),
 }
 
@@ -122,7 +122,7 @@ _LAZY = {
     exit_codes={WORK_FAILED: "a webhook is in the dead-letter table", NOT_FOUND: "not found"},
 )
 def command() -> None:
-    """The construction-expenses application: 13 tables of companies, payments and webhooks.
+    """Manage construction expenses: 13 tables of companies, payments and webhooks.
 
     \b
     Examples:
@@ -133,14 +133,14 @@ def command() -> None:
       penstock construction dlq list --db expenses.db
       penstock construction dlq replay --status pending --db expenses.db --yes
 
-    The tables are those of ENVIRONMENT and TABLE_PREFIX (--env, --prefix); `penstock construction tables` makes,
-    changes and exports them.
+    ENVIRONMENT and TABLE_PREFIX (--env, --prefix) select the tables; `penstock construction tables` creates, changes
+    and exports them.
     """
 
 
 @command.group("company", cls=Group)
 def company() -> None:
-    """Companies and what belongs to them.
+    """Show companies and their items.
 
     \b
     Examples:
@@ -156,7 +156,7 @@ def company() -> None:
 @token_option
 @json_option
 def list_companies(place: Place, limit: int, token: str | None, as_json: bool) -> None:
-    """List companies, in no order.
+    """List companies, in no particular order.
 
     \b
     Examples:
@@ -177,7 +177,7 @@ def _company_line(company: Item) -> str:
 @with_place
 @json_option
 def show_company(company_id: str, place: Place, as_json: bool) -> None:
-    """Show a company, its subscription, and how much of everything it has.
+    """Show a company, its subscription, and the number of its items of each kind.
 
     \b
     Examples:
@@ -213,14 +213,14 @@ def find_items(
     token: str | None,
     as_json: bool,
 ) -> None:
-    """Find items of TABLE by its key, or by any of its indexes: whichever begins with these attributes.
+    """Find items of TABLE by its key or by an index that begins with these attributes.
 
     \b
     Examples:
       penstock construction company find company-users email=ada@example.org --db expenses.db
       penstock construction company find company-expenses companyId=c1 invoiceNum=2025-00007 --db expenses.db
 
-    TABLE is a suffix such as company-users. An index that has keys only gives keys. Never a Scan.
+    TABLE is a suffix such as company-users. A KEYS_ONLY index returns only keys. The command never scans.
     """
     if suffix not in (known := [table.name for table in tables()]):
         raise click.BadParameter(f"there is no table {suffix}; there are {', '.join(known)}", param_hint="TABLE")
@@ -245,18 +245,20 @@ def _item_line(item: Item) -> str:
 @click.argument("file", type=click.File("rb"), default="-")
 @with_place
 @handler_option
-@click.option("--no-wait", is_flag=True, help="One attempt only; `penstock construction resume` makes the others.")
+@click.option(
+    "--no-wait", is_flag=True, help="Make one attempt only; `penstock construction resume` makes the retries."
+)
 @json_option
 def webhook(file: BinaryIO, place: Place, handler: str | None, no_wait: bool, as_json: bool) -> None:
-    """Receive webhooks from FILE, or from stdin: a JSON object, an array of them, or one on each line.
+    """Handle the webhooks in FILE or stdin: a JSON object, an array, or one object a line.
 
     \b
     Examples:
       penstock construction webhook event.json --db expenses.db
       curl -s https://example.org/events | penstock construction webhook --db aws://us-east-1 --json
 
-    Each is handled once, by its id. A transient error is tried again after 1, 2, 4, 8 and 16 seconds; what fails for
-    good goes to the dead-letter table (`penstock construction dlq`).
+    Each webhook is handled once, by its id. After a transient error it is retried after 1, 2, 4, 8 and 16 seconds. A
+    webhook that fails permanently goes to the dead-letter table (`penstock construction dlq`).
     """
     try:
         webhooks = read_webhooks(file.read())
@@ -273,28 +275,28 @@ def webhook(file: BinaryIO, place: Place, handler: str | None, no_wait: bool, as
 _KEY_FILE = click.Path(exists=True, dir_okay=False, readable=True)
 secret_file_option = click.option(
     "--secret-file", type=_KEY_FILE, metavar="FILE",
-    help=f"Paddle Billing's secrets, one on a line: the new and the old one while they change. Also {SECRET_VARIABLE}.",
+    help=f"Paddle Billing's secrets, one a line; during rotation, the old and the new one. Also {SECRET_VARIABLE}.",
 )  # fmt: skip
 key_file_option = click.option(
     "--public-key-file",
     type=_KEY_FILE,
     metavar="FILE",
-    help=f"Paddle Classic's public key, a PEM. Also {KEY_VARIABLE}.",
+    help=f"Paddle Classic's public key, in PEM. Also {KEY_VARIABLE}.",
 )
 
 
 @command.command("serve")
 @with_place
 @listen_options(DEFAULT_PORT)
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it may be called by; repeatable.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A host name to accept. May be repeated.")
 @secret_file_option
 @key_file_option
 @click.option(
     "--tolerance", type=click.FloatRange(1, 86_400), default=TOLERANCE_SECONDS, show_default=True, metavar="SECONDS",
-    help="How long ago Paddle Billing may have signed.",
+    help="Maximum age of a signature of Paddle Billing.",
 )  # fmt: skip
 @handler_option
-@click.option("--concurrency", type=click.IntRange(0, 64), default=2, show_default=True, help="Webhooks at once.")
+@click.option("--concurrency", type=click.IntRange(0, 64), default=2, show_default=True, help="Webhooks in parallel.")
 @json_option
 def serve_command(
     place: Place,
@@ -308,7 +310,7 @@ def serve_command(
     concurrency: int,
     as_json: bool,
 ) -> None:
-    """Receive Paddle's webhooks by HTTP, and handle each once.
+    """Receive Paddle's webhooks over HTTP, and handle each once.
 
     \b
     Examples:
@@ -316,9 +318,10 @@ def serve_command(
       penstock construction serve --db expenses.db --secret-file secrets.txt --allow-host hooks.example.org
       penstock construction serve --db aws://us-east-1 --secret-file secrets.txt --concurrency 0
 
-    POST /webhooks/paddle takes Billing's events (Paddle-Signature) and Classic's alerts (p_signature). What is not
-    signed, late or altered is refused. A webhook is acknowledged when it is recorded; --concurrency 0 leaves the
-    rest to `penstock construction worker`. Secrets come from the environment or a file, never from the command line.
+    POST /webhooks/paddle accepts Billing's events (Paddle-Signature) and Classic's alerts (p_signature). A request that
+    is unsigned, late or altered is refused. A webhook is acknowledged when it is recorded. With --concurrency 0,
+    `penstock construction worker` handles the webhooks. Secrets come from the environment or a file, never from the
+    command line.
     """
     from penstock.systems.construction_expenses.webhooks.http import receiver_api
     from penstock.web.server import serve
@@ -370,18 +373,18 @@ def _receiver(place: Place, keys: PaddleKeys, handler: str | None, **settings: A
 @command.command("worker", exit_codes={WORK_FAILED: "with --burst: a webhook is in the dead-letter table"})
 @with_place
 @handler_option
-@click.option("--concurrency", type=click.IntRange(1, 64), default=2, show_default=True, help="Webhooks at once.")
-@click.option("--burst", is_flag=True, help="End when all are handled; retries are waited for.")
+@click.option("--concurrency", type=click.IntRange(1, 64), default=2, show_default=True, help="Webhooks in parallel.")
+@click.option("--burst", is_flag=True, help="Stop when all webhooks, with their retries, are handled.")
 @json_option
 def worker(place: Place, handler: str | None, concurrency: int, burst: bool, as_json: bool) -> None:
-    """Handle the webhooks that `penstock construction serve` has received, and those whose worker has died.
+    """Handle received webhooks, and continue those whose worker has died.
 
     \b
     Examples:
       penstock construction worker --db expenses.db
       penstock construction worker --db expenses.db --burst --json
 
-    Ctrl-C (or SIGTERM) stops it calmly; a second one ends it at once.
+    Ctrl-C (or SIGTERM) stops the worker gracefully; a second one stops it at once.
     """
     from penstock.cli.worker import stop_on_signals
 
@@ -408,20 +411,20 @@ def worker(place: Place, handler: str | None, concurrency: int, burst: bool, as_
 @handler_option
 @json_option
 def resume(place: Place, handler: str | None, as_json: bool) -> None:
-    """Go on with webhooks that are recorded, due and in nobody's hands: their processes have ended.
+    """Continue webhooks that are recorded and due, and whose lease no process holds.
 
     \b
     Examples:
       penstock construction resume --db expenses.db
       penstock construction resume --db aws://us-east-1 --env staging --json
     """
-    with place.books() as books, resumable("What is done is done."):
+    with place.books() as books, resumable("Webhooks that were handled stay handled."):
         show_receipts(intake_of(books, handler).resume(), as_json)
 
 
 @command.group("dlq", cls=Group)
 def dead_letters() -> None:
-    """Webhooks that failed for good. Their status is pending, replayed (done after all), or failed (again).
+    """Show and replay webhooks that failed permanently. Their status is pending, replayed or failed (again).
 
     \b
     Examples:
@@ -433,12 +436,14 @@ def dead_letters() -> None:
 
 @dead_letters.command("list")
 @with_place
-@click.option("--status", type=click.Choice(STATUSES), default="pending", show_default=True, help="Those with it.")
+@click.option(
+    "--status", type=click.Choice(STATUSES), default="pending", show_default=True, help="Only entries with this status."
+)
 @limit_option
 @token_option
 @json_option
 def list_dead_letters(place: Place, status: str, limit: int, token: str | None, as_json: bool) -> None:
-    """List dead letters by their status (statusIndex), the one that failed last first.
+    """List dead letters by status (statusIndex), the latest failure first.
 
     \b
     Examples:
@@ -459,7 +464,7 @@ def _dead_letter_line(entry: Item) -> str:
 @with_place
 @json_option
 def show_dead_letter(entry_id: str, place: Place, as_json: bool) -> None:
-    """Show a dead letter with its payload and its history.
+    """Show a dead letter with its payload and history.
 
     \b
     Examples:
@@ -480,10 +485,12 @@ def show_dead_letter(entry_id: str, place: Place, as_json: bool) -> None:
     click.echo(orjson.dumps(plain(entry["payload"]), option=orjson.OPT_INDENT_2).decode())
 
 
-@dead_letters.command("replay", exit_codes={WORK_FAILED: "one has failed again", NOT_FOUND: "there is no such entry"})
+@dead_letters.command("replay", exit_codes={WORK_FAILED: "a webhook failed again", NOT_FOUND: "there is no such entry"})
 @click.argument("entry_ids", metavar="[ENTRY]...", nargs=-1)
-@click.option("--status", type=click.Choice(["pending", "failed"]), help="All those with it, oldest first.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="With --status: at most so many.")
+@click.option(
+    "--status", type=click.Choice(["pending", "failed"]), help="Replay all entries with this status, oldest first."
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="With --status: maximum number of entries.")
 @with_place
 @handler_option
 @dry_run_option
@@ -499,7 +506,7 @@ def replay(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Try dead letters again, with all their retries: those named, or all of a status.
+    """Retry dead letters: the entries given, or all with a status.
 
     \b
     Examples:
@@ -507,11 +514,11 @@ def replay(
       penstock construction dlq replay --status pending --db expenses.db --dry-run
       penstock construction dlq replay --status failed --limit 100 --db expenses.db --yes
 
-    What was replayed already is left alone, so it may be run again, and by several at once.
+    Entries that were replayed are skipped, so the command may run again, and several times in parallel.
     """
     if bool(entry_ids) == (status is not None):
         raise click.UsageError("Give the entries to replay, or --status for all that have it.")
-    with place.books() as books, resumable("What is replayed is marked."):
+    with place.books() as books, resumable("Entries that were replayed are marked."):
         if dry_run:
             _show_plan(list(_entries_of(books, entry_ids, status, limit)), as_json)
             return
@@ -546,9 +553,15 @@ def _show_plan(entry_ids: list[str], as_json: bool) -> None:
 
 @command.command("load-sample")
 @with_place
-@click.option("--companies", type=click.IntRange(1, 9_999), default=3, show_default=True, help="How many.")
-@click.option("--expenses", type=click.IntRange(0, 99_999), default=25, show_default=True, help="Of each company.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Another one gives other amounts.")
+@click.option("--companies", type=click.IntRange(1, 9_999), default=3, show_default=True, help="Number of companies.")
+@click.option(
+    "--expenses",
+    type=click.IntRange(0, 99_999),
+    default=25,
+    show_default=True,
+    help="Number of expenses of each company.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Another seed makes other amounts.")
 @dry_run_option
 @yes_option
 @json_option
@@ -561,15 +574,15 @@ def load_sample(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Make the 13 tables where they are missing, and fill them with sample companies.
+    """Create the missing tables of the 13, and write sample companies to them.
 
     \b
     Examples:
       penstock construction load-sample --db expenses.db --yes
       ENVIRONMENT=dev penstock construction load-sample --db http://127.0.0.1:8000 --companies 100
 
-    All ids begin with `sample-`: nothing else is touched. Paddle's tables are filled by its webhooks; one of them is
-    wrong, and ends in the dead-letter table.
+    All ids begin with `sample-`; other items are not changed. Paddle's tables are filled by sample webhooks; one of
+    them is invalid and goes to the dead-letter table.
     """
     size = sample.Size(companies, expenses, seed)
     if dry_run:
@@ -577,7 +590,7 @@ def load_sample(
         return
     confirm(f"Write {companies:,} sample companies to {place.target}?", yes=yes)
     line = ProgressLine(quiet=as_json)
-    with place.books("made") as books, resumable("What is written stays."):
+    with place.books("made") as books, resumable("Items that were written stay."):
         books.make_tables()
         written = sample.load(books, size, lambda part, text: line.tell(f"{part:4.0%} {text}"))
         line.end()

@@ -20,11 +20,11 @@ from penstock.systems.construction_expenses.books import Books, NotThere, naming
 
 env_option = click.option(
     "--env", envvar="ENVIRONMENT", metavar="NAME", callback=check_name_part,
-    help="The environment, part of the tables' names. [ENVIRONMENT, else production]",
+    help="The environment in the names of the tables. [ENVIRONMENT, else production]",
 )  # fmt: skip
 prefix_option = click.option(
     "--prefix", envvar="TABLE_PREFIX", metavar="TEXT", callback=check_name_part,
-    help="What the tables' names begin with. [TABLE_PREFIX, else construction-expenses]",
+    help="The prefix of the names of the tables. [TABLE_PREFIX, else construction-expenses]",
 )  # fmt: skip
 
 

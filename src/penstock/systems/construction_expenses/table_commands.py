@@ -11,7 +11,7 @@ from penstock.cli.kit.options import database_variable
 from penstock.cli.tables import COMMANDS, tables_group
 from penstock.systems.construction_expenses.books import PREFIX, naming_of
 
-_HELP = """The 13 tables, as code: `penstock tables` with this system's variables and defaults.
+_HELP = """Manage the 13 tables: `penstock tables` with the variables and defaults of this system.
 
 \b
 Examples:
@@ -20,13 +20,13 @@ Examples:
   TABLE_NAME=company-users INDEX_NAME=phone-index PARTITION_KEY=phone \\
       penstock construction tables add-index --db expenses.db
 
-DEFINITIONS is construction-expenses if it is left out.
+DEFINITIONS defaults to construction-expenses.
 
 \b
-Variables, where no option says otherwise:
-  ENVIRONMENT    [production]              part of the tables' names (--env)
-  TABLE_PREFIX   [construction-expenses]   what they begin with (--prefix)
-  AWS_REGION     [us-east-1]               the region of AWS, without --db and PENSTOCK_DB
+Variables, for options that are not given:
+  ENVIRONMENT    [production]              part of the names of the tables (--env)
+  TABLE_PREFIX   [construction-expenses]   the prefix of their names (--prefix)
+  AWS_REGION     [us-east-1]               the AWS region, without --db and PENSTOCK_DB
   MAX_WAIT       seconds to wait (--max-wait)
   TABLE_NAME, INDEX_NAME, PARTITION_KEY, PARTITION_KEY_TYPE, SORT_KEY, SORT_KEY_TYPE,
   PROJECTION_TYPE, PROJECTION_ATTRIBUTES   the index of add-index and change-index

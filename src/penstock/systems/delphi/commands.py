@@ -55,26 +55,30 @@ _MOST_SHOWN = 12
 _SAMPLE_CHARACTERS = 90
 _EACH_JOB = {WORK_FAILED: "one could not be changed; the others were", NOT_FOUND: "one was not found; the others were"}
 
-database_option = db_option(default=DEFAULT_DATABASE, help="Where the tables are", note=f"[{DEFAULT_DATABASE}]")
+database_option = db_option(default=DEFAULT_DATABASE, help="The database of the tables", note=f"[{DEFAULT_DATABASE}]")
 files_option = click.option(
     "--files",
     metavar="HOME",
-    help=f"Where the files of runs lie: a folder, s3://bucket/prefix. Also {FILES_VARIABLE}; else beside the database.",
+    help=f"The files of runs: a folder or s3://bucket/prefix. Also {FILES_VARIABLE}.  [default: beside the database]",
 )
-job_option = click.option("--job-id", metavar="ID", help="The run; the latest of the conversation without it.")
+job_option = click.option("--job-id", metavar="ID", help="The run.  [default: the latest of the conversation]")
 conversation_option = click.option(
-    "--conversation", metavar="ID", help="The conversation's id; else the name of its folder or file."
+    "--conversation", metavar="ID", help="The id of the conversation.  [default: the name of its folder or file]"
 )
 
 seed_option = click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=DEFAULT_SEED, show_default=True, help="Same seed, same result."
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=DEFAULT_SEED,
+    show_default=True,
+    help="The same seed gives the same result.",
 )
 embedder_option = click.option(
     "--embedder",
     type=click.Choice(list(EMBEDDERS)),
     default=DEFAULT_EMBEDDER,
     show_default=True,
-    help="auto: WordLlama joined with TF-IDF, or TF-IDF for a language it does not serve. minilm needs "
+    help="auto: WordLlama with TF-IDF, or TF-IDF alone for languages that WordLlama does not support. minilm needs "
     "sentence-transformers.",
 )
 clusterer_option = click.option(
@@ -82,11 +86,11 @@ clusterer_option = click.option(
     type=click.Choice(CLUSTERERS),
     default="auto",
     show_default=True,
-    help=f"auto: a tree of up to {LARGEST_TREE:,} comments, EVoC for more.",
+    help=f"auto: tree for up to {LARGEST_TREE:,} comments, EVoC for more.",
 )
 language_option = click.option(
     "--language", default=AUTO, show_default=True, metavar="CODE",
-    help="The language of all comments: de, fr, zh, …; auto finds it out.",
+    help="The language of all comments: de, fr, zh, …; auto detects it.",
 )  # fmt: skip
 
 
@@ -180,7 +184,7 @@ def job_line(job: Job) -> str:
 
 @group("delphi", exit_codes={NOT_FOUND: "there is no such run or job"})
 def command() -> None:
-    """Conversations to topics: a Pol.is export becomes vectors, a map, layers of clusters and their names.
+    """Find the topics of Pol.is conversations: vectors, a map, layers of clusters and their names.
 
     \b
     Examples:
@@ -188,7 +192,7 @@ def command() -> None:
       penstock delphi topics --db delphi.db
       penstock tables verify delphi --db delphi.db
 
-    Without --db, PENSTOCK_DB names the database, else it is delphi.db.
+    Without --db, the database is PENSTOCK_DB, else delphi.db.
     """
 
 
@@ -198,19 +202,21 @@ def command() -> None:
 @files_option
 @conversation_option
 @click.option(
-    "--job-id", metavar="ID", help=f"Go on with this job, or begin it. Also {JOB_ID_VARIABLE}; else a new one."
+    "--job-id", metavar="ID", help=f"Continue or start this job. Also {JOB_ID_VARIABLE}.  [default: a new job]"
 )
 @seed_option
 @embedder_option
 @clusterer_option
 @language_option
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Also write the picture and the topics here."
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Also write the map and the topics to this folder."
 )
-@click.option("--namer", metavar="MODULE:NAMER", help="What names topics, say a language model; else keywords do.")
+@click.option(
+    "--namer", metavar="MODULE:NAMER", help="The namer of topics, for example a language model.  [default: keywords]"
+)
 @click.option(
     "--wait", "wait_seconds", type=click.FloatRange(0), default=0.0, metavar="SECONDS",
-    help="Where another process runs the same job: wait for it so long.",
+    help="How long to wait for another process that runs the same job.",
 )  # fmt: skip
 @json_option
 def run(
@@ -234,10 +240,10 @@ def run(
     Examples:
       penstock delphi run comments.csv --out out/
       penstock delphi run exports/biodiversity/ --db http://127.0.0.1:8000 --seed 7
-      penstock delphi run comments.csv --job-id pipeline_run_2f0c…       go on with a run that was killed
+      penstock delphi run comments.csv --job-id pipeline_run_2f0c…       continue a run that was killed
 
-    All seven tables are written, and the picture of the map is kept with the job. Who reads by conversation sees the
-    run when all of it is there. Needs the extra: pip install 'penstock[delphi]'.
+    The command writes all seven tables, and stores the map with the job. A run becomes visible by its conversation when
+    it is complete. Needs the extra: pip install 'penstock[delphi]'.
     """
     check_installed(EMBEDDERS[embedder]().library)
     check_language(language)
@@ -348,12 +354,12 @@ def outlier_line(config: Mapping[str, Any]) -> str:
 @database_option
 @job_option
 @click.option("--layer", type=click.IntRange(0), help="Only this layer; 0 is the finest.")
-@click.option("--samples", is_flag=True, help="With the most typical comment of each.")
+@click.option("--samples", is_flag=True, help="Show the most typical comment of each topic.")
 @json_option
 def topics(
     conversation: str | None, target: str, job_id: str | None, layer: int | None, samples: bool, as_json: bool
 ) -> None:
-    """Show the topics of a run, coarsest layer first: of a job, of a CONVERSATION's latest run, or of the newest run.
+    """Show the topics of a run: a job, the latest run of CONVERSATION, or the newest run.
 
     \b
     Examples:
@@ -424,12 +430,16 @@ def _short(text: str) -> str:
 @database_option
 @conversation_option
 @click.option("--html", "as_html", is_flag=True, help="Write one HTML file that needs no network.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Its name; else the conversation's.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The HTML file.  [default: the name of the conversation]",
+)
 @json_option
 def report(
     job_id: str | None, target: str, conversation: str | None, as_html: bool, out: Path | None, as_json: bool
 ) -> None:
-    """Show what a run found: topics with typical, divisive and consensus comments. JOB is a run; else the newest one.
+    """Show the topics of a run with typical, divisive and consensus comments. JOB defaults to the newest run.
 
     \b
     Examples:
@@ -437,7 +447,7 @@ def report(
       penstock delphi report --conversation biodiversity --html --out biodiversity.html
       penstock delphi report --db delphi.db
 
-    The page has the map, which can be zoomed, and all comments. It loads nothing from elsewhere.
+    The page contains a zoomable map and all comments. It loads nothing from the network.
     """
     with open_results(target) as (_, results):
         found = report_of(results, job_of(results, job_id, conversation))
@@ -454,10 +464,12 @@ def report(
 @click.argument("job_id", metavar="JOB")
 @click.argument("text")
 @database_option
-@click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="So many at most.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Maximum number of comments."
+)
 @json_option
 def similar(job_id: str, text: str, target: str, limit: int, as_json: bool) -> None:
-    """Find the comments of a run that are most like a TEXT: how similar (1 is the same), its id, its text.
+    """Find the comments of a run that are most similar to TEXT: similarity (1 is equal), id, text.
 
     \b
     Examples:
@@ -481,7 +493,7 @@ def similar(job_id: str, text: str, target: str, limit: int, as_json: bool) -> N
 @database_option
 @json_option
 def runs(conversation: str | None, target: str, as_json: bool) -> None:
-    """List complete runs, the newest first: of a CONVERSATION, or of all.
+    """List complete runs, newest first: of CONVERSATION, or of all conversations.
 
     \b
     Example:
@@ -513,19 +525,26 @@ def runs(conversation: str | None, target: str, as_json: bool) -> None:
 @database_option
 @conversation_option
 @click.option(
-    "--report-id", default="", metavar="ID", help="Passed on as DELPHI_REPORT_ID; else the conversation's id."
+    "--report-id",
+    default="",
+    metavar="ID",
+    help="The value of DELPHI_REPORT_ID.  [default: the id of the conversation]",
 )
-@click.option("--job-id", metavar="ID", help="The job's own id; a second job with it is the first one.")
+@click.option("--job-id", metavar="ID", help="The id of the job; a second request with it returns the first job.")
 @click.option(
     "--priority", type=click.IntRange(LOWEST_PRIORITY, HIGHEST_PRIORITY), default=DEFAULT_PRIORITY, show_default=True,
-    help="The highest first.",
+    help="Jobs of the highest priority run first.",
 )  # fmt: skip
 @click.option(
-    "--retries", type=click.IntRange(0, 1000), default=DEFAULT_RETRIES, show_default=True, help="If it fails."
+    "--retries",
+    type=click.IntRange(0, 1000),
+    default=DEFAULT_RETRIES,
+    show_default=True,
+    help="Number of retries if the job fails.",
 )
 @click.option(
     "--timeout", type=click.FloatRange(min=1), default=DEFAULT_TIMEOUT_SECONDS, show_default=True, metavar="SECONDS",
-    help="Then the process and all that it has started are ended.",
+    help="Time limit; then the process and its children are stopped.",
 )  # fmt: skip
 @seed_option
 @embedder_option
@@ -547,7 +566,7 @@ def enqueue(
     language: str,
     as_json: bool,
 ) -> None:
-    """Put a conversation into the queue: a poller runs it.
+    """Queue a conversation; a poller runs it.
 
     \b
     Examples:
@@ -573,11 +592,13 @@ def enqueue(
 
 @command.command("jobs")
 @database_option
-@click.option("--status", type=click.Choice(list(STATUSES.values()), case_sensitive=False), help="Only these.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="So many at most.")
+@click.option(
+    "--status", type=click.Choice(list(STATUSES.values()), case_sensitive=False), help="Only jobs with this status."
+)
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Maximum number of jobs.")
 @json_option
 def jobs(target: str, status: str | None, limit: int, as_json: bool) -> None:
-    """List the queue's jobs, the newest first: when it was made, its id, status, priority, type and conversation.
+    """List the jobs of the queue, newest first, with status, priority, type and conversation.
 
     \b
     Example:
@@ -600,7 +621,7 @@ def jobs(target: str, status: str | None, limit: int, as_json: bool) -> None:
 @database_option
 @json_option
 def show(job_id: str, target: str, as_json: bool) -> None:
-    """Show a job of the queue, with the lines that its process has printed.
+    """Show a job of the queue with the output of its process.
 
     \b
     Example:
@@ -623,7 +644,7 @@ def show(job_id: str, target: str, as_json: bool) -> None:
 @database_option
 @json_option
 def cancel(job_ids: tuple[str, ...], target: str, as_json: bool) -> None:
-    """Cancel jobs of the queue: those that wait end now, and of those that run the whole process group is ended.
+    """Cancel jobs of the queue. A running job's process group is stopped.
 
     \b
     Example:
@@ -638,7 +659,7 @@ def cancel(job_ids: tuple[str, ...], target: str, as_json: bool) -> None:
 @database_option
 @json_option
 def retry(job_ids: tuple[str, ...], target: str, as_json: bool) -> None:
-    """Give failed jobs of the queue another attempt, which goes on where the last one stopped.
+    """Retry failed jobs of the queue. A retry continues where the last attempt stopped.
 
     \b
     Example:
@@ -653,23 +674,27 @@ def retry(job_ids: tuple[str, ...], target: str, as_json: bool) -> None:
 @files_option
 @click.option(
     "--interval", type=click.FloatRange(0.02, 60), default=DEFAULT_INTERVAL_SECONDS, show_default=True,
-    metavar="SECONDS", help="How long it waits before it looks again.",
+    metavar="SECONDS", help="Time between polls of the queue.",
 )  # fmt: skip
 @click.option(
-    "--max-workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Jobs at once, each a process."
+    "--max-workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Jobs in parallel, one process each.",
 )
-@click.option("--burst", is_flag=True, help="End when there is nothing more to do.")
+@click.option("--burst", is_flag=True, help="Stop when the queue is empty.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON at the end.")
 def poller(target: str, files: str | None, interval: float, max_workers: int, burst: bool, as_json: bool) -> None:
-    """Run the queue's jobs: the most urgent first, then the oldest. Any number of pollers share a queue.
+    """Run the jobs of the queue by priority, then by age. Any number of pollers may share a queue.
 
     \b
     Examples:
       penstock delphi poller --db delphi.db --interval 5 --max-workers 2
       penstock delphi poller --db delphi.db --burst
 
-    Each job is a process with DELPHI_JOB_ID and DELPHI_REPORT_ID. Ctrl-C (or SIGTERM) ends the processes and gives
-    their jobs back; they go on where they stopped. With --burst, the exit code is 3 if a job has failed.
+    Each job is a process with DELPHI_JOB_ID and DELPHI_REPORT_ID. Ctrl-C (or SIGTERM) stops the processes and requeues
+    their jobs, which continue where they stopped. With --burst, the exit code is 3 if a job has failed.
     """
     log_warnings()
     check_installed()  # else every job would use up its attempts

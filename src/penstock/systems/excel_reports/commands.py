@@ -146,7 +146,7 @@ with_place = place_options(
         show_default=True,
         envvar=TABLE_VARIABLE,
         metavar="NAME",
-        help=f"Their table. Also {TABLE_VARIABLE}.",
+        help=f"The table of jobs. Also {TABLE_VARIABLE}.",
     ),
     click.option(
         "--layout",
@@ -159,7 +159,7 @@ with_place = place_options(
         default=DEFAULT_TTL_HOURS,
         show_default=True,
         envvar=TTL_VARIABLE,
-        help=f"How long a job is kept. Also {TTL_VARIABLE}.",
+        help=f"Hours that a job is kept. Also {TTL_VARIABLE}.",
     ),
 )
 
@@ -168,8 +168,8 @@ source_option = click.option(
     "sources",
     multiple=True,
     metavar="SOURCE",
-    help="Your own data: a folder or file of CSV or JSON, a URL that gives JSON, table:NAME for a DynamoDB table, or "
-    "MODULE:FUNCTION for Python. Repeatable.",
+    help="Your own data: a folder or file of CSV or JSON, a URL that returns JSON, table:NAME for a DynamoDB table, or "
+    "MODULE:FUNCTION for Python. May be repeated.",
 )
 template_option = click.option(
     "--template",
@@ -200,7 +200,7 @@ def end_with_state(job: ReportJob) -> None:
 
 @group("excel", exit_codes=_CODES)
 def command() -> None:
-    """Reports of a project's products and users, as .xlsx files, with the progress of each in numbered records.
+    """Make .xlsx reports of a project's products and users, and record their progress.
 
     \b
     Examples:
@@ -208,8 +208,8 @@ def command() -> None:
       penstock excel status job_mbzlks74_rfi5i0 --db reports.db
       penstock excel serve --db reports.db --port 8080
 
-    The table is made when it is missing; `penstock tables apply|plan|destroy excel-reports` also knows it. JOBS_TABLE
-    and JOB_TTL_HOURS name it and how long a job is kept, with its files; its layout is detected.
+    The table is created if it is missing; `penstock tables apply|plan|destroy excel-reports` manages it too. JOBS_TABLE
+    is its name, and JOB_TTL_HOURS is how long a job and its files are kept. The layout of the table is detected.
     """
 
 
@@ -218,13 +218,15 @@ def command() -> None:
 @with_place
 @source_option
 @template_option
-@click.option("--products", type=int, help="How many products the project has.  [default: 200]")
-@click.option("--users", type=int, help="How many users it has.  [default: 60]")
-@click.option("--images", type=int, help="How many rows show their picture.  [default: 24; 500 with --source]")
-@click.option("--by-category", "byCategory", is_flag=True, default=None, help="A sheet more for each category.")
-@click.option("--seed", type=int, help="Another seed gives another project of the same name.")
-@click.option("--title", help="Over the summary; without one, the project's name.")
-@click.option("--no-wait", is_flag=True, help="Only ask for it: a worker, or `penstock excel serve`, makes it.")
+@click.option("--products", type=int, help="Number of products.  [default: 200]")
+@click.option("--users", type=int, help="Number of users.  [default: 60]")
+@click.option("--images", type=int, help="Number of rows with a picture.  [default: 24; 500 with --source]")
+@click.option("--by-category", "byCategory", is_flag=True, default=None, help="Add a sheet for each category.")
+@click.option("--seed", type=int, help="Another seed makes other data.")
+@click.option("--title", help="The title on the cover.  [default: the project's name]")
+@click.option(
+    "--no-wait", is_flag=True, help="Only queue the job; a worker or `penstock excel serve` makes the report."
+)
 @json_option
 def generate(
     project: str,
@@ -235,7 +237,7 @@ def generate(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Make a report of PROJECT, and watch it being made. Without --source, the project is made up.
+    """Make a report of PROJECT, and show its progress. Without --source, the data is made up.
 
     \b
     Examples:
@@ -247,7 +249,7 @@ def generate(
       penstock excel generate mlab_bodwassho_usa_3 --db reports.db --products 20000 --by-category
       penstock excel generate mlab_bodwassho_usa_3 --db aws://us-west-2 --files s3://bucket/reports --no-wait
 
-    If this is interrupted, or killed, `penstock excel worker --burst` goes on with what was made.
+    If it is interrupted or killed, `penstock excel worker --burst` continues it.
     """
     given = {name: value for name, value in options.items() if value is not None}
     _check_options(given, sources)
@@ -256,7 +258,7 @@ def generate(
         if no_wait:
             print_result(job_form(job), job.job_id, as_json=as_json)
             return
-        with resumable(f"{job.job_id} is not finished; `penstock excel worker --burst` goes on with it."):
+        with resumable(f"{job.job_id} is not finished; `penstock excel worker --burst` continues it."):
             found = _watch(service, job.job_id, quiet=as_json)
         if as_json:
             print_json(job_form(found.job))
@@ -322,7 +324,7 @@ def _print_report(found: JobWithLogs) -> None:
 @with_place
 @json_option
 def status(job_id: str, place: Place, as_json: bool) -> None:
-    """Show how far a report is; where it is, once it is made; and why not, if it failed.
+    """Show the status of a report: its progress, its file or its error.
 
     \b
     Examples:
@@ -362,7 +364,7 @@ def _show(job: ReportJob) -> None:
 @with_place
 @json_option
 def logs(job_id: str, place: Place, as_json: bool) -> None:
-    """Show a job's numbered records, in their order.
+    """Show the numbered progress records of a job, in order.
 
     \b
     Example:
@@ -379,8 +381,10 @@ def logs(job_id: str, place: Place, as_json: bool) -> None:
 
 @command.command("list")
 @with_place
-@click.option("--status", type=click.Choice(["pending", "processing", "completed", "failed"]), help="Only these.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
+@click.option(
+    "--status", type=click.Choice(["pending", "processing", "completed", "failed"]), help="Only jobs with this status."
+)
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Maximum number of jobs.")
 @json_option
 def list_(place: Place, status: str | None, limit: int, as_json: bool) -> None:
     """List jobs, newest first.
@@ -390,7 +394,7 @@ def list_(place: Place, status: str | None, limit: int, as_json: bool) -> None:
       penstock excel list --db reports.db
       penstock excel list --db reports.db --status failed --json
 
-    The table has no index, as it was designed: all of it is read.
+    The table has no index, so the command reads the whole table.
     """
     with place.open() as service:
         jobs = service.jobs.list_jobs(status=status, limit=limit)
@@ -403,12 +407,12 @@ def list_(place: Place, status: str | None, limit: int, as_json: bool) -> None:
         click.echo("There are none.", err=True)
 
 
-@command.command("retry", exit_codes={FAILED: "it has not failed", **_NOT_FOUND})
+@command.command("retry", exit_codes={FAILED: "the report has not failed", **_NOT_FOUND})
 @job_argument
 @with_place
 @json_option
 def retry(job_id: str, place: Place, as_json: bool) -> None:
-    """Give a failed report another attempt. What the last one made is reused.
+    """Retry a failed report. The steps that were completed are reused.
 
     \b
     Example:
@@ -426,13 +430,13 @@ def retry(job_id: str, place: Place, as_json: bool) -> None:
     "sources",
     multiple=True,
     metavar="MODULE:FUNCTION",
-    help="A Python source that it may call. Repeatable.",
+    help="A Python function that may be called as a source. May be repeated.",
 )
-@click.option("--concurrency", type=click.IntRange(1, 64), default=2, show_default=True, help="Reports at once.")
-@click.option("--burst", is_flag=True, help="End when there is nothing more to do.")
+@click.option("--concurrency", type=click.IntRange(1, 64), default=2, show_default=True, help="Reports in parallel.")
+@click.option("--burst", is_flag=True, help="Stop when the queue is empty.")
 @json_option
 def worker(place: Place, sources: tuple[str, ...], concurrency: int, burst: bool, as_json: bool) -> None:
-    """Make the reports that are asked for, and go on with those whose worker has died.
+    """Make the queued reports, and continue those whose worker has died.
 
     \b
     Examples:
@@ -440,8 +444,8 @@ def worker(place: Place, sources: tuple[str, ...], concurrency: int, burst: bool
       penstock excel worker --db reports.db --burst
       penstock excel worker --db reports.db --source reports:orders
 
-    Folders, files, URLs and tables are read as the jobs say. A Python function is called only if it is named here.
-    Ctrl-C (or SIGTERM) stops it calmly; a second one ends it at once.
+    Each job names its folders, files, URLs or tables. A Python function is called only if --source names it.
+    Ctrl-C (or SIGTERM) stops the worker gracefully; a second one stops it at once.
     """
     log_warnings()
     with place.open("made", ReportData(sources, None)) as service:
@@ -464,7 +468,7 @@ def worker(place: Place, sources: tuple[str, ...], concurrency: int, burst: bool
 @dry_run_option
 @json_option
 def cleanup(place: Place, dry_run: bool, as_json: bool) -> None:
-    """Remove the files of jobs that have expired. Workers do it by themselves, once an hour.
+    """Remove the files of expired jobs. Workers also do this, once an hour.
 
     \b
     Examples:
@@ -489,8 +493,8 @@ def cleanup(place: Place, dry_run: bool, as_json: bool) -> None:
 @source_option
 @template_option
 @listen_options(DEFAULT_PORT)
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it may be called by; repeatable.")
-@click.option("--concurrency", type=click.IntRange(0, 64), default=1, show_default=True, help="Reports at once.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A host name to accept. May be repeated.")
+@click.option("--concurrency", type=click.IntRange(0, 64), default=1, show_default=True, help="Reports in parallel.")
 @json_option
 def serve_command(
     place: Place,
@@ -502,7 +506,7 @@ def serve_command(
     concurrency: int,
     as_json: bool,
 ) -> None:
-    """Take wishes for reports by HTTP, and make them.
+    """Accept requests for reports over HTTP, and make the reports.
 
     \b
     Examples:
@@ -512,9 +516,9 @@ def serve_command(
            http://127.0.0.1:8080/generate-report
       curl http://127.0.0.1:8080/jobs/job_mbzlks74_rfi5i0
 
-    With --source, every report is of that data; {project} in it is the project that was asked for. Who asks cannot
-    choose another source. GET /openapi.json describes it all. With --concurrency 0 the reports are left to
-    `penstock excel worker`.
+    With --source, every report uses that data; {project} in it is the project of the request. A request cannot choose
+    another source. GET /openapi.json describes the API. With --concurrency 0, `penstock excel worker` makes the
+    reports.
     """
     from penstock.systems.excel_reports.http import excel_api
     from penstock.web.server import serve

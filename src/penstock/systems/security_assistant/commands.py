@@ -68,12 +68,12 @@ _FAILED = {WORK_FAILED: "the job has failed"}
 _NO_JOB = {NOT_FOUND: "there is no such job"}
 
 job_argument = click.argument("job_id", metavar="JOB")
-company_option = click.option("--company", metavar="NAME", help="Only what is this company's.")
+company_option = click.option("--company", metavar="NAME", help="Only jobs of this company.")
 time_limit_option = click.option(
     "--time-limit",
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help="End in time: the job stops at a checkpoint shortly before, and another worker continues it.",
+    help="Stop the job at a checkpoint before this limit; another worker continues it.",
 )
 
 
@@ -120,18 +120,18 @@ class Place:
 
 with_place = place_options(
     Place,
-    click.option("--folder", metavar="DIR", help="Jobs in DIR/jobs.json, files in DIR. Also LOCAL_OUTPUT_DIR."),
+    click.option("--folder", metavar="DIR", help="Store jobs in DIR/jobs.json, files in DIR. Also LOCAL_OUTPUT_DIR."),
     click.option(
         "--db",
         metavar="TARGET",
         callback=refuse_host,
-        help=f"Jobs in tables of this database: {TARGETS}.",
+        help=f"Store jobs in tables of this database: {TARGETS}.",
         shell_complete=complete_targets,
     ),
-    click.option("--files", metavar="PLACE", help="With --db: where files are; a folder, or s3://bucket/prefix."),
-    click.option("--table", metavar="NAME", help="With --db: the jobs' table. Also DYNAMODB_TABLE."),
+    click.option("--files", metavar="PLACE", help="With --db: store files in a folder or s3://bucket/prefix."),
+    click.option("--table", metavar="NAME", help="With --db: the table of jobs. Also DYNAMODB_TABLE."),
     click.option(
-        "--layout", type=click.Choice(["safe", "compat"]), default="safe", show_default=True, help="Of the tables."
+        "--layout", type=click.Choice(["safe", "compat"]), default="safe", show_default=True, help="Table layout."
     ),
 )
 
@@ -193,16 +193,16 @@ def end_handed_over(job: DrawingJob) -> None:
     if is_handed_over(job):
         done = [stage.name for stage in stages_of(job) if stage.checkpoint in job.checkpoints]
         click.echo(
-            f"{job.id} was handed over after {', '.join(done) or 'nothing'}, before the time limit. Go on with "
-            f"`penstock security resume {job.id}`, or `penstock security worker`.",
+            f"{job.id} was handed over after {', '.join(done) or 'nothing'}, before the time limit. Continue it with "
+            f"`penstock security resume {job.id}` or `penstock security worker`.",
             err=True,
         )
         raise click.exceptions.Exit(NOT_READY)
 
 
-@group("security", exit_codes={**_FAILED, NOT_FOUND: "there is no such job or file", NOT_READY: "it is not ready yet"})
+@group("security", exit_codes={**_FAILED, NOT_FOUND: "there is no such job or file", NOT_READY: "not ready yet"})
 def command() -> None:
-    """A security drawing (PDF) in, a component schedule (.xlsx) out.
+    """Make component schedules (.xlsx) of security drawings (PDF).
 
     \b
     Examples:
@@ -212,19 +212,19 @@ def command() -> None:
       penstock security download job_mbzlks74_rfi5i0 excel
       penstock security serve --port 8080
 
-    Jobs and files are in the folder local_output (LOCAL_OUTPUT_DIR). With STORAGE_MODE=aws they are in S3_BUCKET and
-    DYNAMODB_TABLE; with --db, in that database. Where none of these says it, PENSTOCK_DB does.
+    Jobs and files are stored in the folder local_output (LOCAL_OUTPUT_DIR). With STORAGE_MODE=aws they are stored in
+    DYNAMODB_TABLE and S3_BUCKET; with --db, in that database. If none of these is set, PENSTOCK_DB applies.
     """
 
 
 @command.command("sample")
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--levels", type=click.IntRange(1, 40), default=2, show_default=True)
-@click.option("--doors", type=click.IntRange(2, 16), default=12, show_default=True, help="Of each level.")
-@click.option("--force", is_flag=True, help="Replace TARGET if it is there.")
+@click.option("--levels", type=click.IntRange(1, 40), default=2, show_default=True, help="Number of levels.")
+@click.option("--doors", type=click.IntRange(2, 16), default=12, show_default=True, help="Doors on each level.")
+@click.option("--force", is_flag=True, help="Replace TARGET if it exists.")
 @json_option
 def sample(target: Path, levels: int, doors: int, force: bool, as_json: bool) -> None:
-    """Write a drawing of a building that there is not to TARGET, to try it with.
+    """Write a drawing of an invented building to TARGET.
 
     \b
     Example:
@@ -247,17 +247,17 @@ def sample(target: Path, levels: int, doors: int, force: bool, as_json: bool) ->
     "process",
     exit_codes={
         FAILED: "the drawing cannot be read",
-        WORK_FAILED: "the job has failed: the drawing has no components, say",
-        NOT_READY: "the time limit was near, and the job waits for another worker",
+        WORK_FAILED: "the job has failed, for example because the drawing has no components",
+        NOT_READY: "the job stopped before the time limit, and waits for another worker",
     },
 )
 @click.argument("drawing", type=_FILE)
-@click.option("--company", required=True, metavar="NAME", help="Whose job it is.")
-@click.option("--client", required=True, metavar="NAME")
-@click.option("--project", required=True, metavar="NAME")
-@click.option("--context", type=_FILE, help="A document that says what is meant: .docx, .txt or .md.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule there too.")
-@click.option("--queue", is_flag=True, help="Only write the job down; `penstock security worker` does it.")
+@click.option("--company", required=True, metavar="NAME", help="The company that owns the job.")
+@click.option("--client", required=True, metavar="NAME", help="The client of the project.")
+@click.option("--project", required=True, metavar="NAME", help="The project of the drawing.")
+@click.option("--context", type=_FILE, help="A document with requirements: .docx, .txt or .md.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Also write the schedule to this file.")
+@click.option("--queue", is_flag=True, help="Only queue the job; `penstock security worker` processes it.")
 @time_limit_option
 @agents_options
 @with_place
@@ -275,7 +275,7 @@ def process(
     as_json: bool,
     place: Place,
 ) -> None:
-    """Make a component schedule of the PDF DRAWING.
+    """Make a component schedule of DRAWING, a PDF.
 
     \b
     Examples:
@@ -301,7 +301,7 @@ def process(
         if as_json:
             print_json(job.item())
         elif queue:
-            click.echo(f"{job.id} is queued. `penstock security worker` does it.")
+            click.echo(f"{job.id} is queued. `penstock security worker` processes it.")
         else:
             show_job(job, stages=False)
         if out is not None and "excel" in job.output_files:
@@ -315,7 +315,7 @@ def _process_here(job: DrawingJob, processor: Processor, time_limit: float | Non
     try:
         return work_until_ended(processor, job, time_limit)
     except KeyboardInterrupt:
-        click.echo(f"\nInterrupted: go on with `penstock security resume {job.id}`.", err=True)
+        click.echo(f"\nInterrupted: continue it with `penstock security resume {job.id}`.", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
@@ -364,7 +364,7 @@ def _read(path: Path) -> bytes:
 @with_place
 @json_option
 def status(job_id: str, company: str | None, as_json: bool, place: Place) -> None:
-    """Show JOB: its stages, its files, what is wrong with it.
+    """Show the stages, files and errors of JOB.
 
     \b
     Examples:
@@ -386,7 +386,7 @@ def status(job_id: str, company: str | None, as_json: bool, place: Place) -> Non
 @with_place
 @json_option
 def events(job_id: str, company: str | None, as_json: bool, place: Place) -> None:
-    """Show what happened to JOB in the last 7 days.
+    """Show the events of JOB in the last 7 days.
 
     \b
     Example:
@@ -404,14 +404,14 @@ def events(job_id: str, company: str | None, as_json: bool, place: Place) -> Non
 
 
 @command.command("list")
-@click.option("--status", type=click.Choice(STATUSES), help="Jobs of this status.")
-@click.option("--client", metavar="NAME", help="Jobs of this client, of every company or of --company.")
-@click.option("--month", metavar="YYYY-MM", help="Jobs of this month.")
-@click.option("--since", metavar="DATE", help="Jobs made since: 2024-01-15, or a whole time.")
-@click.option("--until", metavar="DATE", help="Jobs made until then, that day included.")
-@click.option("--interrupted", is_flag=True, help="Jobs whose worker is gone.")
-@click.option("--limit", type=click.IntRange(1, LONGEST_PAGE), default=50, show_default=True, help="At most so many.")
-@click.option("--token", metavar="TOKEN", help="Where the page before ended.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only jobs with this status.")
+@click.option("--client", metavar="NAME", help="Only jobs of this client, of all companies or of --company.")
+@click.option("--month", metavar="YYYY-MM", help="Only jobs of this month.")
+@click.option("--since", metavar="DATE", help="Only jobs created since this date (2024-01-15) or time.")
+@click.option("--until", metavar="DATE", help="Only jobs created up to and including this date.")
+@click.option("--interrupted", is_flag=True, help="Only jobs whose worker has died.")
+@click.option("--limit", type=click.IntRange(1, LONGEST_PAGE), default=50, show_default=True, help="Maximum number.")
+@click.option("--token", metavar="TOKEN", help="The token of the previous page.")
 @company_option
 @with_place
 @json_option
@@ -428,7 +428,7 @@ def list_(
     as_json: bool,
     place: Place,
 ) -> None:
-    """List jobs, newest first: all, or by one of status, client, month and dates.
+    """List jobs, newest first: all, or by status, client, month or dates.
 
     \b
     Examples:
@@ -476,10 +476,10 @@ def _between(storage: Storage, since: str | None, until: str | None, limit: int,
 @job_argument
 @click.argument("kind", type=click.Choice(KINDS))
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE", help="Where to; without it, its own name, here."
+    "--out", type=click.Path(path_type=Path), metavar="FILE", help="The file to write.  [default: its own name]"
 )
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
-@click.option("--url-only", is_flag=True, help="Write nothing; print a URL that is valid for an hour.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.option("--url-only", is_flag=True, help="Only print a URL, which is valid for an hour.")
 @company_option
 @with_place
 @json_option
@@ -493,7 +493,7 @@ def download(
     as_json: bool,
     place: Place,
 ) -> None:
-    """Write the file KIND of JOB to disk. Its hash is checked on the way.
+    """Download the file KIND of JOB, and check its hash.
 
     \b
     Examples:
@@ -524,7 +524,7 @@ def download(
 
 @command.command(
     "resume",
-    exit_codes={FAILED: "another worker has the job", **_FAILED, **_NO_JOB, NOT_READY: "the time limit was near"},
+    exit_codes={FAILED: "another worker has the job", **_FAILED, **_NO_JOB, NOT_READY: "stopped by the time limit"},
 )
 @click.argument("job_id", metavar="[JOB]", required=False)
 @company_option
@@ -540,14 +540,14 @@ def resume(
     as_json: bool,
     place: Place,
 ) -> None:
-    """Go on with JOB after its last checkpoint; without JOB, with all jobs whose worker is gone.
+    """Continue JOB after its last checkpoint; without JOB, continue all jobs whose worker has died.
 
     \b
     Examples:
       penstock security resume
       penstock security resume job_mbzlks74_rfi5i0 --db jobs.db
 
-    A failed job gets another attempt. A job that another worker has is left to it.
+    A failed job is retried. A job whose lease another worker holds is not touched.
     """
     check_installed()
     with place.storage(company) as storage:
@@ -575,8 +575,8 @@ def _ready(storage: Storage, job: DrawingJob) -> DrawingJob:
 
 
 @command.command("worker")
-@click.option("--once", is_flag=True, help="End when no job waits.")
-@click.option("--idle", type=click.FloatRange(0.05), default=1.0, show_default=True, help="Seconds between questions.")
+@click.option("--once", is_flag=True, help="Stop when the queue is empty.")
+@click.option("--idle", type=click.FloatRange(0.05), default=1.0, show_default=True, help="Seconds between polls.")
 @time_limit_option
 @agents_options
 @with_place
@@ -584,15 +584,15 @@ def _ready(storage: Storage, job: DrawingJob) -> DrawingJob:
 def worker(
     once: bool, idle: float, time_limit: float | None, agents: Agents | None, as_json: bool, place: Place
 ) -> None:
-    """Process jobs as they come, and go on with those whose worker is gone. Any number of workers may run.
+    """Process queued jobs, and continue those whose worker has died. Any number of workers may run.
 
     \b
     Examples:
       penstock security worker --db jobs.db
       penstock security worker --once --time-limit 600 --json
 
-    With --time-limit it ends in time itself, whatever waits. Without one, it works on, and a job that takes longer than
-    15 minutes is requeued at a checkpoint, so that other jobs have their turn.
+    With --time-limit the worker stops before the limit, even if jobs are queued. Without it, a job that takes longer
+    than 15 minutes is requeued at a checkpoint, so that other jobs can run.
     """
     check_installed()
     with place.storage(make=True) as storage:
@@ -611,13 +611,13 @@ def _print_end(job: DrawingJob, as_json: bool) -> None:
 
 @command.command("serve")
 @listen_options(DEFAULT_PORT)
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it may be called by; repeatable.")
-@click.option("--concurrency", type=click.IntRange(0, 64), default=1, show_default=True, help="Drawings at once.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A host name to accept. May be repeated.")
+@click.option("--concurrency", type=click.IntRange(0, 64), default=1, show_default=True, help="Drawings in parallel.")
 @click.option(
     "--tokens",
     type=click.File("r"),
     metavar="FILE",
-    help="Lines of COMPANY TOKEN: who has a company's token sees that company's jobs, and only those.",
+    help="Lines of COMPANY TOKEN: a token gives access to the jobs of its company only.",
 )
 @agents_options
 @with_place
@@ -632,7 +632,7 @@ def serve_command(
     as_json: bool,
     place: Place,
 ) -> None:
-    """Take drawings over HTTP, and process them.
+    """Accept drawings over HTTP, and process them.
 
     \b
     Examples:
@@ -641,7 +641,7 @@ def serve_command(
            http://127.0.0.1:8080/process-drawing
       curl 'http://127.0.0.1:8080/status/job_mbzlks74_rfi5i0?company=7central'
 
-    GET /openapi.json describes it all. With --concurrency 0 the drawings are left to `penstock security worker`.
+    GET /openapi.json describes the API. With --concurrency 0, `penstock security worker` processes the drawings.
     """
     from penstock.systems.security_assistant.http import Tenants, security_api
     from penstock.web.server import serve
@@ -678,14 +678,14 @@ def _tokens(text: str) -> dict[str, str]:
 
 @command.command("cleanup")
 @click.option(
-    "--older-than", type=AgeType(), default="24h", show_default=True, help="Leave files alone that are younger."
+    "--older-than", type=AgeType(), default="24h", show_default=True, help="Only remove files older than this."
 )
 @with_place
 @dry_run_option
 @yes_option
 @json_option
 def cleanup(older_than: float, dry_run: bool, yes: bool, as_json: bool, place: Place) -> None:
-    """Remove jobs that have expired (30 days after they ended), and files that belong to no job.
+    """Remove expired jobs (30 days after they ended), and files that belong to no job.
 
     \b
     Examples:
@@ -713,19 +713,19 @@ def cleanup(older_than: float, dry_run: bool, yes: bool, as_json: bool, place: P
 
 @command.command("export")
 @click.argument("target", type=click.Path(file_okay=False))
-@click.option("--replace", is_flag=True, help="Replace jobs that are there in another version.")
+@click.option("--replace", is_flag=True, help="Replace jobs that exist in another version.")
 @company_option
 @with_place
 @dry_run_option
 @json_option
 def export(target: str, replace: bool, company: str | None, dry_run: bool, as_json: bool, place: Place) -> None:
-    """Write all jobs, with their events, into TARGET/jobs.json. Files are not copied.
+    """Export all jobs and their events to TARGET/jobs.json. Files are not copied.
 
     \b
     Example:
       penstock security export local_output --db jobs.db
 
-    Doing it twice is doing it once.
+    The command may be repeated: jobs that were exported are skipped.
     """
     with place.storage() as storage:
         moved = copy_jobs(
@@ -757,13 +757,13 @@ def show_moved(moved: Moved, target: str, *, dry_run: bool, as_json: bool) -> No
 
 @command.command("import")
 @click.argument("source", type=click.Path(exists=True, file_okay=False))
-@click.option("--replace", is_flag=True, help="Replace jobs that are there in another version.")
+@click.option("--replace", is_flag=True, help="Replace jobs that exist in another version.")
 @company_option
 @with_place
 @dry_run_option
 @json_option
 def import_(source: str, replace: bool, company: str | None, dry_run: bool, as_json: bool, place: Place) -> None:
-    """Read the jobs of SOURCE/jobs.json, with their events, into the storage. Files are not copied.
+    """Import the jobs and events of SOURCE/jobs.json into the storage. Files are not copied.
 
     \b
     Example:

@@ -1,4 +1,7 @@
-"""A small showing of the whole system: three drawings of two companies, one of them in parts, and the local twin."""
+"""A small showing of the whole system: three drawings of two companies, and the local twin.
+
+One of them is processed in parts, and a stand-in for a language model reads the context document of another one.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from penstock.client.database import Database
 from penstock.extras import missing
 from penstock.jobs.model.state import State
 from penstock.systems.security_assistant.context_document.requirements import context_of
+from penstock.systems.security_assistant.drawing.agents import Agents
 from penstock.systems.security_assistant.drawing.components import count_components
 from penstock.systems.security_assistant.drawing.drawing_check import check_drawing_marks
 from penstock.systems.security_assistant.drawing.pdf import read_drawing
@@ -19,12 +23,15 @@ from penstock.systems.security_assistant.drawing.pdfium import render_page
 from penstock.systems.security_assistant.drawing.sample import Building, PdfPage
 from penstock.systems.security_assistant.drawing.sample import pdf as pdf_of
 from penstock.systems.security_assistant.drawing.scans.scanned_page import MODULES as OCR_MODULES
-from penstock.systems.security_assistant.jobs.job import DrawingJob
+from penstock.systems.security_assistant.jobs.job import DrawingJob, count_text
 from penstock.systems.security_assistant.jobs.json_store import JsonJobStore
 from penstock.systems.security_assistant.jobs.processor import Processor
 from penstock.systems.security_assistant.jobs.stages import NewDrawing, submit_drawing
 from penstock.systems.security_assistant.jobs.storage import Settings, Storage, table_storage
 from penstock.systems.security_assistant.jobs.store import copy_jobs
+from penstock.systems.security_assistant.language_model.agents import model_agents
+from penstock.systems.security_assistant.language_model.endpoint import Budget, ModelSettings
+from penstock.systems.security_assistant.language_model.stand_in import MODEL, stand_in_endpoint
 
 _IN_BUBBLES: Final = 12
 _SCAN_DPI: Final = 200
@@ -42,9 +49,12 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
     storage = table_storage(db, Settings("aws", files=str(folder / "security-assistant-files")))
     storage.prepare()
     jobs = []
-    for number, (company, building) in enumerate(_BUILDINGS):
+    for number, (company, building) in enumerate(_BUILDINGS[:-1]):
         progress(0.1 + 0.25 * number, f"{building.client}, {building.project}: drawing to schedule")
-        jobs.append(_process(storage, company, building, in_parts=number == 0))
+        jobs.append(_process(storage, company, building, _CONTEXT if number == 0 else None, in_parts=number == 0))
+    progress(0.6, "a language model reads the context document of the last drawing")
+    job, model = ask_model(storage, *_BUILDINGS[-1])
+    jobs.append(job)
     progress(0.9, "exporting to jobs.json")
     twin = folder / "local_output"
     moved = copy_jobs(storage.store, JsonJobStore(twin), now=storage.now(), replace_existing=True)
@@ -64,25 +74,50 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         "stages done twice": sum(number - 1 for number in first.stage_versions.values()),
         "jobs of 7central": len(storage.for_company("7central").query_by_status("completed").jobs),
         "in jobs.json": moved.copied + moved.same + moved.replaced,
+        "a language model as agent": model,
         **checked,
         "drawing": str(drawing),
         "schedule": str(folder / "security-assistant-files" / first.output_files["excel"]),
     }
 
 
-def _process(storage: Storage, company: str, building: Building, *, in_parts: bool) -> DrawingJob:
+def _process(
+    storage: Storage,
+    company: str,
+    building: Building,
+    context: bytes | None = None,
+    agents: Agents | None = None,
+    *,
+    in_parts: bool = False,
+) -> DrawingJob:
     """With `in_parts`, each stage is another worker's, whose time is up after it."""
     new = NewDrawing(company, building.client, building.project, f"{building.number}.pdf", building.pdf())
-    if in_parts:
-        new = replace(new, context_name="brief.txt", context=_CONTEXT)
+    if context is not None:
+        new = replace(new, context_name="brief.txt", context=context)
     job = submit_drawing(storage, new)
     limit = 0.0 if in_parts else 900.0
     while not job.is_terminal:
-        done = Processor(storage, time_limit_seconds=limit, safety_margin_seconds=0.0).process(job)
+        done = Processor(storage, agents, time_limit_seconds=limit, safety_margin_seconds=0.0).process(job)
         if done is None:
             return storage.job(job.id)
         job = done
     return job
+
+
+def ask_model(storage: Storage, company: str, building: Building) -> tuple[DrawingJob, str]:
+    """A job whose context stage asks a model, and what that took; where the extra is missing, no model is asked."""
+    if missing("httpx", "pydantic"):
+        return _process(storage, company, building, _CONTEXT), "not run: pip install 'penstock[models]'"
+    budget = Budget(tokens=100_000)
+    with stand_in_endpoint() as url:
+        agents = model_agents(ModelSettings(url, MODEL), budget=budget, stages=["context"])
+        job = _process(storage, company, building, _CONTEXT, agents)
+    point = job.checkpoints.get("context_extracted")
+    if point is None or point.summary is None:
+        return job, f"failed: {(job.error or {}).get('message')}"
+    read = ", ".join(count_text(count, name.removesuffix("s")) for name, count in point.summary.items())
+    tokens = job.metadata["token_usage"]["by_agent"]["context"]
+    return job, f"context stage: {read}; {count_text(budget.requests, 'request')}, {tokens} tokens"
 
 
 def _check(pdf: bytes) -> dict[str, object]:

@@ -53,9 +53,9 @@ _COLUMNS_CHARACTERS = 500
 """Contractors and invoices that an import shows by name."""
 
 
-@group("expenses", exit_codes={FAILED: "a file or a value that cannot be read; nothing was written"})
+@group("expenses", exit_codes={FAILED: "a file or a value cannot be read; nothing was written"})
 def command() -> None:
-    """A company's expenses: what it paid to whom.
+    """Manage the expenses of a company.
 
     \b
     Examples:
@@ -67,15 +67,15 @@ def command() -> None:
 
 @command.command("add")
 @company_argument
-@click.option("--amount", required=True, help="Such as 1234.56, with a decimal point; negative for a credit.")
-@click.option("--currency", required=True, metavar="CODE", help="Such as EUR.")
-@click.option("--date", "day", metavar="DATE", help="2025-06-16, or 16.06.2025. [today]")
-@click.option("--contractor", default="", metavar="NAME", help="A name or an id; a new name makes a contractor.")
-@click.option("--invoice", default="", metavar="NUMBER")
-@click.option("--project", default="", metavar="ID")
-@click.option("--work", default="", metavar="ID")
-@click.option("--description", default="", metavar="TEXT")
-@click.option("--id", "expense_id", default="", metavar="ID", help="Of two equal expenses, each needs its own.")
+@click.option("--amount", required=True, help="For example 1234.56, with a decimal point; negative for a credit.")
+@click.option("--currency", required=True, metavar="CODE", help="For example EUR.")
+@click.option("--date", "day", metavar="DATE", help="2025-06-16 or 16.06.2025. [today]")
+@click.option("--contractor", default="", metavar="NAME", help="A name or an id; a new name creates a contractor.")
+@click.option("--invoice", default="", metavar="NUMBER", help="The number of the invoice.")
+@click.option("--project", default="", metavar="ID", help="The id of the project.")
+@click.option("--work", default="", metavar="ID", help="The id of the work.")
+@click.option("--description", default="", metavar="TEXT", help="What was paid for.")
+@click.option("--id", "expense_id", default="", metavar="ID", help="An id that distinguishes equal expenses.")
 @with_place
 @json_option
 def add(
@@ -88,7 +88,7 @@ def add(
     as_json: bool,
     **texts: str,
 ) -> None:
-    """Add an expense. The same one again is recognised, and not added twice.
+    """Add an expense. An equal expense is not added twice.
 
     \b
     Examples:
@@ -118,7 +118,7 @@ def parse_day(text: str) -> str:
 
 @command.command("list")
 @company_argument
-@click.option("--contractor", metavar="ID", help="Those of one contractor, in the order of their invoices.")
+@click.option("--contractor", metavar="ID", help="Only expenses of this contractor, sorted by invoice.")
 @with_place
 @limit_option
 @token_option
@@ -126,7 +126,7 @@ def parse_day(text: str) -> str:
 def list_expenses(
     company_id: str, contractor: str | None, place: Place, limit: int, token: str | None, as_json: bool
 ) -> None:
-    """List a company's expenses, in the order of their days (those that were imported or added here).
+    """List the expenses of a company, sorted by date (expenses that were imported or added here).
 
     \b
     Examples:
@@ -165,14 +165,14 @@ def _column(context: click.Context, parameter: click.Parameter, given: tuple[str
 @command.command("import")
 @company_argument
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--currency", metavar="CODE", help="Of rows that name none.")
+@click.option("--currency", metavar="CODE", help="The currency of rows without one.")
 @click.option("--column", "columns", multiple=True, callback=_column, metavar="FIELD=COLUMN",
-              help=f"A column that is not recognised. Fields: {', '.join(FIELDS)}.")  # fmt: skip
-@click.option("--decimal", type=click.Choice(["comma", "point"]), help="The mark in amounts. [found in the file]")
-@click.option("--dates", type=click.Choice(["dmy", "mdy"]), help="The order of 03/04/2025. [found in the file]")
-@click.option("--delimiter", type=click.Choice(list(_DELIMITERS)), help="Between cells. [found in the file]")
-@click.option("--encoding", metavar="NAME", help="Such as cp1252. [found in the file]")
-@click.option("--skip-bad", is_flag=True, help="Leave rows out that cannot be read, and tell which.")
+              help=f"The column of a field that is not recognised. Fields: {', '.join(FIELDS)}.")  # fmt: skip
+@click.option("--decimal", type=click.Choice(["comma", "point"]), help="The decimal separator of amounts. [detected]")
+@click.option("--dates", type=click.Choice(["dmy", "mdy"]), help="The order of day and month in 03/04/2025. [detected]")
+@click.option("--delimiter", type=click.Choice(list(_DELIMITERS)), help="The separator of cells. [detected]")
+@click.option("--encoding", metavar="NAME", help="For example cp1252. [detected]")
+@click.option("--skip-bad", is_flag=True, help="Skip rows that cannot be read, and list them.")
 @with_place
 @dry_run_option
 @json_option
@@ -180,7 +180,7 @@ def import_file(
     company_id: str, file: Path, columns: dict[str, str], delimiter: str | None, skip_bad: bool,
     place: Place, dry_run: bool, as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
-    """Import expenses from a CSV file, as a bank, a spreadsheet or another program wrote it.
+    """Import expenses from a CSV file of a bank, a spreadsheet or another program.
 
     \b
     Examples:
@@ -188,8 +188,8 @@ def import_file(
       penstock construction expenses import acme Rechnungen.csv --db expenses.db
       penstock construction expenses import acme export.txt --column amount='Paid (gross)' --dates mdy --db expenses.db
 
-    Separators, encoding, decimal commas, dates and the columns' names in several languages are recognised. A row that
-    was imported before is left alone: a file may be imported again, and may overlap with another one.
+    The command detects separators, encoding, decimal commas, dates, and column names in several languages. It skips
+    rows that were imported before, so a file may be imported again, and files may overlap.
     """
     options = FileOptions(columns=columns, delimiter=_DELIMITERS[delimiter] if delimiter else None, **given)
     try:
@@ -199,7 +199,7 @@ def import_file(
     if dry_run:
         _show_plan(read, plan_import(company_id, read.expenses, _known_contractors(place, company_id)), as_json)
         return
-    with _books(place) as books, resumable("What is written stays; run it again to go on."):
+    with _books(place) as books, resumable("Expenses that were written stay; run it again to continue."):
         plan = plan_import(company_id, read.expenses, _contractors(books, company_id))
         line = ProgressLine(quiet=as_json)
         done = import_expenses(books, plan, lambda part, text: line.tell(f"{part:4.0%} {text}"))
@@ -286,14 +286,16 @@ def _month(context: click.Context, parameter: click.Parameter, given: str | None
 
 @command.command("totals")
 @company_argument
-@click.option("--by", type=click.Choice(["both", "month", "contractor"]), default="both", show_default=True)
-@click.option("--since", callback=_month, metavar="MONTH", help="From this month, 2025-06, or year on.")
-@click.option("--until", callback=_month, metavar="MONTH", help="To this month, or year, with it.")
-@click.option("--csv", "as_csv", is_flag=True, help="For a spreadsheet.")
+@click.option(
+    "--by", type=click.Choice(["both", "month", "contractor"]), default="both", show_default=True, help="How to group."
+)
+@click.option("--since", callback=_month, metavar="MONTH", help="From this month (2025-06) or year.")
+@click.option("--until", callback=_month, metavar="MONTH", help="Up to and including this month or year.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV for a spreadsheet.")
 @with_place
 @json_option
 def totals(company_id: str, by: str, since: str, until: str, as_csv: bool, place: Place, as_json: bool) -> None:
-    """Add up a company's expenses by month and contractor; each currency by itself.
+    """Show the totals of a company by month, contractor and currency.
 
     \b
     Examples:

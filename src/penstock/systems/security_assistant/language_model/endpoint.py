@@ -100,7 +100,7 @@ class Budget:
                 if most is not None and used >= most:
                     raise BudgetReached(
                         f"The model's budget of {most:,} {name} is used up ({used:,}). Nothing more was asked. Raise "
-                        f"--model-{name}, then `penstock security resume` goes on after the last checkpoint."
+                        f"--model-{name}, then `penstock security resume` continues after the last checkpoint."
                     )
             self.requests += 1
 

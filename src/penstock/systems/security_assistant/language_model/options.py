@@ -22,27 +22,38 @@ from penstock.systems.security_assistant.language_model.endpoint import (
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--agents", metavar="MODULE:NAME", help="A function that gives other agents than those that ship."),
+    click.option(
+        "--agents", metavar="MODULE:NAME", help="A function that returns the agents to use instead of those that ship."
+    ),
     click.option(
         "--model",
         metavar="NAME",
-        help=f"Let this language model do the thinking. Its key is {KEY_VARIABLE}, of the environment.",
+        help=f"Use this language model as the agents. {KEY_VARIABLE} in the environment is its key.",
     ),
     click.option(
         "--model-url",
         metavar="URL",
-        help=f"Its OpenAI-compatible endpoint. Also {URL_VARIABLE}.  [https://api.openai.com/v1]",
+        help=f"The OpenAI-compatible endpoint of the model. Also {URL_VARIABLE}.  [https://api.openai.com/v1]",
     ),
     click.option(
         "--model-stages",
         metavar="NAMES",
         default=",".join(MODEL_STAGES),
         show_default=True,
-        help="The stages in which it is asked.",
+        help="The stages that use the model.",
     ),
-    click.option("--model-images/--no-model-images", default=True, help="Show it the pages, not their text alone."),
-    click.option("--model-tokens", type=click.IntRange(1), metavar="N", help="Its budget: tokens of this command."),
-    click.option("--model-requests", type=click.IntRange(1), metavar="N", help="Its budget: requests of this command."),
+    click.option(
+        "--model-images/--no-model-images", default=True, help="Send images of the pages, not only their text."
+    ),
+    click.option(
+        "--model-tokens", type=click.IntRange(1), metavar="N", help="Budget: maximum number of tokens of this command."
+    ),
+    click.option(
+        "--model-requests",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Budget: maximum number of requests of this command.",
+    ),
 )
 
 
