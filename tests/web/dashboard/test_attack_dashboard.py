@@ -236,7 +236,7 @@ def test_html_in_names_and_values_of_tables_is_text_on_every_page_and_in_every_l
     base = "/tables/evil"
     pages = {path: world.page(path) for path in ("/tables", base, f"{base}/items", f"{base}/heat", f"{base}/drift")}
     pages["index"] = world.page(f"{base}/items", index="by-evil", h=EVIL)
-    pages["columns"] = world.page(f"{base}/items", c=EVIL, fa=EVIL, fo="=", ft="S", fv=EVIL)
+    pages["columns"] = world.page(f"{base}/items", c=EVIL, fa=f"{EVIL}6", fo="=", ft="S", fv=EVIL)
     pages["item"] = world.page(f"{base}/item", key=key)
     pages["new"] = world.page(f"{base}/new")
     pages["similar"] = world.page(f"{base}/similar", vector="[1, 0]", partition=EVIL)

@@ -299,7 +299,7 @@ class OverviewCache:
         seconds = _FRESH_SAMPLE_SECONDS if store.db.capabilities.metered else _SAMPLE_SECONDS
         if self._others_at is None or abs(now - self._others_at) > seconds:
             self._others_at, self._others = now, self._other_tables(store, now)
-        survey = self._survey.view()
+        survey, (others, is_whole, tables) = self._survey.view(), self._others
         self._overview = Overview(
             now,
             self._counter.counts(now),
@@ -307,8 +307,10 @@ class OverviewCache:
             oldest_waiting(store, now),
             self._finished,
             tuple(WorkerRegistry(store.db, store.layout).workers(now, tidy=False)),
-            *self._failures.of(survey.failures, self._others[0]),
-            *self._others,
+            *self._failures.of(survey.failures, others),
+            others,
+            is_whole,
+            tables,
             store.layout.table,
         )
         return self._overview

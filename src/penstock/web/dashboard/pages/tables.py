@@ -91,7 +91,8 @@ class TableView:
     @property
     def changing(self) -> tuple[IndexLine | VectorLine, ...]:
         """The indexes that are being created or deleted."""
-        return tuple(index for index in (*self.indexes, *self.vectors) if index.status != "ACTIVE")
+        indexes: tuple[IndexLine | VectorLine, ...] = (*self.indexes, *self.vectors)
+        return tuple(index for index in indexes if index.status != "ACTIVE")
 
 
 def view_of(description: Json, ttl: Json | None = None) -> TableView:
@@ -113,8 +114,8 @@ def _index_line(description: Json, index: Json, *, local: bool) -> IndexLine:
 
 
 def _vector_line(description: Json, index: Json) -> VectorLine:
-    what = (index["VectorAttribute"]["AttributeName"], int(index["Dimensions"]), str(index["DistanceFunction"]))
-    return VectorLine(index["IndexName"], *what, *_progress(description, index))
+    name, distance = index["VectorAttribute"]["AttributeName"], str(index["DistanceFunction"])
+    return VectorLine(index["IndexName"], name, int(index["Dimensions"]), distance, *_progress(description, index))
 
 
 def _progress(description: Json, index: Json) -> tuple[str, str, int, int, int | None]:
