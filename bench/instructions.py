@@ -35,6 +35,7 @@ from penstock.tables.definitions.definition import Index, Table
 ROOT = Path(__file__).parent.parent
 FEW, MANY = 70, 490
 TOGETHER = 7
+STREAMED = Table("Readings", ("Sensor:S", "At:N"), stream="NEW_AND_OLD_IMAGES")
 TABLE = Table("Records", ("AccountId:S", "RunTime:S"), indexes=(Index("Processed", "Processed:N"),))
 COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 
@@ -57,6 +58,16 @@ def put(folder: Path, count: int) -> None:
         for number in range(count):
             key = {"AccountId": {"S": f"a{number % 97}"}, "RunTime": {"S": f"{number:08}"}, "Processed": {"N": "0"}}
             db.execute("PutItem", {"TableName": TABLE.name, "Item": {**key, **rest}})
+
+
+def stream_put(folder: Path, count: int) -> None:
+    """A PutItem in process, into a table with a stream and a number as sort key."""
+    with penstock.connect(folder / "x.db") as db:
+        make(db, STREAMED, STREAMED.name)
+        rest = {f"attribute{number}": {"S": "x" * 40} for number in range(8)}
+        for number in range(count):
+            key = {"Sensor": {"S": f"a{number % 97}"}, "At": {"N": str(1_700_000_000 + number // 2)}}
+            db.execute("PutItem", {"TableName": STREAMED.name, "Item": {**key, **rest}})
 
 
 def query(folder: Path, count: int) -> None:
@@ -173,7 +184,7 @@ class _Transport(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 
 
-_COUNTED = (get, put, query, http_get, http_put, enqueue, job, record)
+_COUNTED = (get, put, stream_put, query, http_get, http_put, enqueue, job, record)
 PARTS: dict[str, Callable[[Path, int], None]] = {one.__name__.replace("_", "-"): one for one in _COUNTED}
 
 
@@ -207,7 +218,7 @@ def main() -> None:
     for part in options.parts or PARTS:
         each = (counted(part, MANY, options.source) - counted(part, FEW, options.source)) / (MANY - FEW)
         about = (PARTS[part].__doc__ or "").rstrip(".")
-        sys.stdout.write(f"{part:8} {each / 1000:7,.0f} thousand instructions   {about}\n")
+        sys.stdout.write(f"{part:10} {each / 1000:7,.0f} thousand instructions   {about}\n")
         sys.stdout.flush()
 
 

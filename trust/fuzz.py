@@ -2,9 +2,9 @@
 
 Sound inputs are cut, mixed, repeated and made odd: expressions, PartiQL, bodies of requests, HTTP heads, answers, items
 as they are typed, definitions, templates, states of Terraform, saved plans, migrations, exports, CSV and JSON lines,
-Word, PDF, cron, URLs, tokens. A reader may read an input or refuse it in
-its own words. What is looked for: any other error; an input that takes longer than its length explains (a quarter of
-it is tried, too); memory past a limit.
+what ImportTable reads (Ion, CSV, DynamoDB JSON, GZIP, ZSTD), Word, PDF, cron, URLs, tokens. A reader may read an input
+or refuse it in its own words. What is looked for: any other error; an input that takes longer than its length explains
+(a quarter of it is tried, too); memory past a limit.
 
 Ends with 0 if nothing was found. Otherwise the input is kept, named, and can be tried again with --input. With
 --atheris (pip install atheris) coverage guides the changes, for one --target.

@@ -271,6 +271,12 @@ CSV_WORDS = (
     b"\xef\xbb\xbf",
     *_ODD,
 )
+ION_WORDS = (
+    *_words("$ion_1_0 Item { } [ ] ( {{ }} : :: , \" ' ''' // /* */ \\ \\u \\ud800 \\x4 $dynamodb_SS:: $dynamodb_NS::"),
+    *_words("$dynamodb_BS:: $ion_symbol_table:: $7 null null.int true nan +inf 0x 0b1 1_0 6d2 1e400000000 2026-11-18T"),
+    *(b"[" * 50, b"{a:" * 50),
+    *_ODD,
+)
 HTTP_WORDS = (
     *_words("HTTP/1.1 HTTP/1.0 POST GET CONNECT : ; = , Host: Content-Length: Transfer-Encoding: chunked gzip deflate"),
     *(

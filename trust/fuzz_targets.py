@@ -35,6 +35,7 @@ from penstock.tables.definitions.export_file import read_export
 from penstock.tables.formats import terraform as hcl
 from penstock.tables.formats.cloudformation import read_template
 from penstock.web.dashboard.items.item_text import BadItem, read_item
+from trust import fuzz_imports as imports
 from trust import fuzz_seeds as seeds
 from trust import fuzz_tables as tables
 
@@ -201,6 +202,11 @@ TARGETS = {
         ),
         Target("csv", _reading(tables.read_csv_items), seeds.ITEM_TABLES, seeds.CSV_WORDS),
         Target("lines", _reading(tables.read_lines), seeds.ITEM_LINES, seeds.JSON_WORDS),
+        Target("ion", _reading(imports.read_values), imports.VALUES, seeds.ION_WORDS),
+        Target("rows", _reading(imports.read_rows), imports.ROWS, seeds.CSV_WORDS),
+        Target("objects", _reading(imports.read_lines), (imports.LINES,), seeds.JSON_WORDS),
+        Target("gzip", _reading(imports.read_zipped), imports.ZIPPED),
+        *([Target("zstd", _reading(imports.read_zstd), imports.packed())] if imports.HAS_ZSTD else []),
         Target("comments", _reading(parse_conversation), seeds.COMMENTS, (b",", b'"', b"\n", b"\r", b"\x00", b"-1")),
         Target("context", _reading(lambda data: context_of(document_text("a.docx", data))), seeds.DOCUMENTS),
         Target("drawing", _reading(read_drawing), seeds.DRAWINGS, seeds.PDF_WORDS),

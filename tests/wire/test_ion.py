@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -55,6 +56,32 @@ def test_a_text_that_is_cut_is_incomplete_and_goes_on(item: dict[str, Any], data
         found = []
     found += list(ion.Text(whole[reader.place :]))
     assert [ion.item_of(one["Item"]) for one in found] == [ion.item_of(ion.read_values(whole)[0]["Item"])]
+
+
+CUT_ANYWHERE = (
+    '{Item:{a:"x"}} // the end\n{Item:{a:"y"}} /* more */ // again\n',
+    "{Item:{a:1 /* b */, // c\n b:2}}\n",
+    '{Item:{a:"one\\\r\n line", b:"\\\n", c:"\\"" }} {Item:{}}\n',
+    '{Item:{a : $dynamodb_SS :: ["x"], b:null.int, c:null.struct, d:null}}\n',
+    "a :: b ::{Item:{c:'''x''' '''y''' // z\n}}\n",
+    '{Item:{a:[{{//8=}}\n, {{ //8=\n}}\n,"b"], e:{{//8=}},\n"f":1}}\n',
+)
+
+
+@pytest.mark.parametrize("whole", CUT_ANYWHERE)
+def test_wherever_a_text_is_cut_its_values_are_the_same(whole: str):
+    told = ion.read_values(whole)
+    for cut in range(len(whole)):
+        reader = ion.Text(whole[:cut], is_whole=False)
+        found = []
+        with suppress(ion.Incomplete):
+            found.extend(reader)
+        assert [*found, *ion.Text(whole[reader.place :])] == told, whole[:cut]
+
+
+def test_a_blob_may_begin_as_a_comment_does():
+    assert ion.read_values("{{//8=}}") == [b"\xff\xff"]
+    assert ion.read_values('{{//8=\n}}\n"x"') == [b"\xff\xff", "x"]
 
 
 @given(st.text(st.sampled_from("{}[]()'\"\\:,/* \n$ab_01.-+dexnull\u00e9"), max_size=40))

@@ -78,6 +78,7 @@ _PLAIN = re.compile(r'"([^"\\\x00-\x1f]*)"')
 _QUOTED = re.compile(r'"((?:[^"\\\n\r]|\\(?:\r\n|.))*+)"', re.DOTALL)
 _LONG = re.compile(r"'''((?:[^'\\]|'(?!'')|\\.)*+)'''", re.DOTALL)
 _QUOTED_SYMBOL = re.compile(r"'((?:[^'\\\n\r]|\\.)*+)'", re.DOTALL)
+_LINE_OF_STRING = re.compile(r"(?:[^\\\n\r]|\\(?:\r\n|.|\Z))*+", re.DOTALL)
 _SYMBOL = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _WORD = re.compile(r"[-+0-9A-Za-z_.:$]+")
 _NUMBER = re.compile(r"(-?)(0|[1-9](?:_?[0-9])*+)(?:(\.)((?:[0-9](?:_?[0-9])*+)?))?(?:([dDeE])([+-]?[0-9]+))?")
@@ -129,14 +130,18 @@ class Text:
         text = self._text
         while True:
             place = _BLANK.match(text, place).end()  # type: ignore[union-attr]
+            if not text.startswith("/", place):
+                return place
             if text.startswith("//", place):
                 place = _LINE_COMMENT.match(text, place).end()  # type: ignore[union-attr]
+                self._refuse_cut(place, place)
             elif text.startswith("/*", place):
                 end = text.find("*/", place + 2)
                 if end < 0:
                     raise self._ended(place)
                 place = end + 2
             else:
+                self._refuse_cut(place, place + 1)
                 return place
 
     def _value(self, place: int, depth: int) -> tuple[Any, int]:
@@ -144,8 +149,12 @@ class Text:
         annotations: list[str] = []
         while True:
             value, place = self._plain_value(place, depth)
-            after = self._skip(place) if isinstance(value, Symbol) else place
-            if not isinstance(value, Symbol) or not self._text.startswith("::", after):
+            if not isinstance(value, Symbol):
+                break
+            after = self._skip(place)
+            if not self._text.startswith("::", after):
+                if self._text[after : after + 2] in ("", ":"):
+                    self._refuse_cut(place, after + 1)
                 break
             annotations.append(value)
             place = self._skip(after + 2)
@@ -263,8 +272,9 @@ class Text:
 
     def _unended(self, place: int, mark: str) -> IonError:
         """A string that has no end: because the text ends first, or because a line does."""
-        ends = [end for end in (self._text.find(one, place) for one in "\n\r") if end >= 0]
-        if ends or self._is_whole:
+        match = _LINE_OF_STRING.match(self._text, place + 1)
+        assert match is not None
+        if match.end() < len(self._text) or self._is_whole:
             return self._fail(f"a string has no closing {mark}", place)
         return self._ended(place)
 
@@ -294,7 +304,7 @@ class Text:
 
     def _blob(self, place: int) -> tuple[bytes | Unfit, int]:
         """blob = "{{" base64 "}}"."""
-        start = self._skip(place + 2)
+        start = _BLANK.match(self._text, place + 2).end()  # type: ignore[union-attr]  # "//" is base64 here
         if self._text.startswith(('"', "'"), start):
             raise self._fail("a CLOB is no value of an item", place)
         match = _BASE64.match(self._text, place + 2)
@@ -314,6 +324,8 @@ class Text:
         text = self._text
         match = _SYMBOL.match(text, place)
         if match is not None:
+            if match.group() == "null":
+                self._refuse_cut(place, _WORD.match(text, place).end())  # type: ignore[union-attr]  # null.int may follow
             typed = _NULL.match(text, place)
             end = typed.end() if typed is not None else match.end()
             self._refuse_cut(place, end)

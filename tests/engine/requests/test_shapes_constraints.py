@@ -79,14 +79,38 @@ def test_put_item_words_an_empty_name_differently(name: str | None, expected: st
     assert refusal("PutItem", {"TableName": name, "Item": {"pk": {"S": "test"}}}) == listed(expected)
 
 
-@pytest.mark.parametrize("operation", ["GetItem", "DeleteItem", "Query", "Scan"])
-def test_reads_and_deletes_word_an_empty_name_by_all_its_rules(operation: str) -> None:
+@pytest.mark.parametrize("operation", ["GetItem", "Query", "Scan"])
+def test_reads_word_an_empty_name_by_all_its_rules(operation: str) -> None:
     expected = listed(fault("", "tableName", NAME), fault("", "tableName", at_least(3)))
     assert refusal(operation, {"TableName": "", "Key": {}}) == expected
 
 
-def test_update_item_words_an_empty_name_as_put_item_does() -> None:
-    assert refusal("UpdateItem", {"TableName": "", "Key": {}}) == listed(fault("", "tableName", at_least(1)))
+@pytest.mark.parametrize("operation", ["UpdateItem", "DeleteItem"])
+def test_updates_and_deletes_word_an_empty_name_as_put_item_does(operation: str) -> None:
+    assert refusal(operation, {"TableName": "", "Key": {}}) == listed(fault("", "tableName", at_least(1)))
+
+
+@pytest.mark.parametrize("operation", ["PutItem", "UpdateItem", "DeleteItem"])
+@pytest.mark.parametrize(
+    "other", [{"ReturnValues": "hi"}, {"ReturnConsumedCapacity": "hi"}, {"ConditionalOperator": "XOR"}]
+)
+def test_an_empty_name_hides_the_other_faults_of_a_write(operation: str, other: dict[str, Any]) -> None:
+    expected = f"Value at 'TableName' failed to satisfy constraint: {at_least(1)}"
+    assert refusal(operation, {"TableName": "", "Key": {}, "Item": {}, **other}) == listed(expected)
+
+
+def test_an_update_stops_at_a_wrong_word_of_return_values() -> None:
+    words = dict.fromkeys(("ReturnConsumedCapacity", "ReturnItemCollectionMetrics"), "hi")
+    request = {"TableName": "abc", "Key": {}, "ReturnValues": "hi", **words}
+    words_of_aws = "[ALL_OLD, UPDATED_OLD, ALL_NEW, UPDATE_NEW, NONE]"
+    returns = f"Failed to satisfy constraint: Member must satisfy enum value set: {words_of_aws}"
+    assert refusal("UpdateItem", request) == listed(returns)
+    capacity, metrics = (
+        fault("hi", "returnConsumedCapacity", CAPACITY),
+        fault("hi", "returnItemCollectionMetrics", METRICS),
+    )
+    assert refusal("UpdateItem", {**request, "ReturnValues": "NONE"}) == listed(capacity, metrics)
+    assert refusal("DeleteItem", request) == listed(capacity, fault("hi", "returnValues", RETURNS), metrics)
 
 
 CONTROL = ("UpdateTable", "DescribeTable", "DeleteTable", "DescribeTimeToLive", "UpdateTimeToLive")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.engine.requests import REQUESTS, check, look_closely
-from penstock.errors import SerializationException
+from penstock.errors import SerializationException, ValidationException
 
 MODEL = "com.amazonaws.dynamodb.v20120810."
 STRUCTURE = "Start of structure or map found where not expected"
@@ -303,6 +303,12 @@ def test_words_for_truth_are_converted() -> None:
 
 def test_a_fraction_is_rounded_down_where_a_whole_number_is_asked_for() -> None:
     assert check("Scan", {"TableName": "abc", "Limit": 2.7})["Limit"] == 2
+    search = {"TableName": "abc", "IndexName": "abc", "SearchVector": [{"N": "1"}], "TopK": 1.5}
+    assert check("SearchVectors", search)["TopK"] == 1
+    with pytest.raises(ValidationException, match="greater than or equal to 1"):
+        check("SearchVectors", {**search, "TopK": 0.5})
+    with pytest.raises(SerializationException, match="STRING_VALUE cannot be converted to Integer"):
+        check("SearchVectors", {**search, "TopK": "1.5"})
 
 
 @pytest.mark.parametrize("value", [1e300, 10**40, -(10**40), float("nan"), True, "today"])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,7 +30,8 @@ from transfer_work import (
 
 from penstock.client.database import Database, connect
 from penstock.clock import ManualClock
-from penstock.engine.transfers import object_records
+from penstock.engine.transfers import object_records, runner
+from penstock.engine.transfers.buckets import Bucket, BucketFailure, ObjectBytes
 from penstock.errors import (
     AccessDeniedException,
     DynamoDBError,
@@ -38,6 +41,7 @@ from penstock.errors import (
     ResourceNotFoundException,
     ValidationException,
 )
+from penstock.files.buckets import open_buckets
 
 INVALID = (
     "Some of the items failed validation checks and were not imported. "
@@ -273,14 +277,54 @@ def test_a_hostile_object_is_an_error_and_the_others_are_imported(
 def test_a_bomb_of_blank_lines_ends_at_its_growth(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(object_records, "_FREE_BYTES", 1_000_000)
     monkeypatch.setattr(object_records, "MOST_GROWTH", 100)
-    from io import BytesIO
-
-    blocks = object_records.blocks(BytesIO(bomb(b"\n" * 1_000_000, 20)), "GZIP")
+    blocks = object_records.blocks(io.BytesIO(bomb(b"\n" * 1_000_000, 20)), "GZIP")
     with pytest.raises(object_records.Garbage, match="decompresses to more than"):
         list(blocks)
-    blocks = object_records.blocks(BytesIO(bomb(b"\n" * 1_000_000, 1)), "GZIP")
+    blocks = object_records.blocks(io.BytesIO(bomb(b"\n" * 1_000_000, 1)), "GZIP")
     with pytest.raises(object_records.Garbage, match="lines are blank"):
         list(object_records.json_records(blocks))
+
+
+class LosingBucket:
+    """A bucket that is lost in the middle of an object, which is a shorter one when the bucket is back."""
+
+    def __init__(self, real: Bucket) -> None:
+        self._real = real
+        self.put, self.list = real.put, real.list
+        self._is_lost = False
+
+    def open(self, key: str) -> ObjectBytes:
+        if self._is_lost:
+            return io.BytesIO(lines("k0"))
+        self._is_lost = True
+        pieces = iter([lines(*(f"k{number}" for number in range(2_500)))])
+
+        def read(size: int) -> bytes:
+            for piece in pieces:
+                return piece
+            raise BucketFailure("Lost", "it does not answer", retryable=True)
+
+        return SimpleNamespace(read=read, close=lambda: None)
+
+
+def test_an_object_that_is_shorter_when_its_import_is_continued_is_at_its_end(
+    tmp_path: Path, buckets: Path, bucket: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(runner, "_FIRST_WAIT_SECONDS", 0.0)
+    write(bucket, "d/1", lines("k0"))
+    lake = LosingBucket(open_buckets(buckets).bucket(BUCKET, None, "000000000000"))
+    with connect(tmp_path / "other.db", buckets=SimpleNamespace(bucket=lambda *_: lake)) as db:
+        told = import_table(db, "copy", "d/")
+        assert (told["ImportStatus"], counts(told)) == ("COMPLETED", (2_000, 2_000, 0))
+
+
+def test_short_reads_do_not_hide_a_bomb(monkeypatch: pytest.MonkeyPatch):
+    zstandard = pytest.importorskip("zstandard")
+    monkeypatch.setattr(object_records, "_FREE_BYTES", 1_000_000)
+    body = io.BytesIO(zstandard.ZstdCompressor().compress(b"\n" * 20_000_000))
+    short = SimpleNamespace(read=lambda size: body.read(100), close=body.close)
+    with pytest.raises(object_records.Garbage, match="decompresses to more than"):
+        list(object_records.blocks(short, "ZSTD"))
 
 
 # ── names, tokens, races ─────────────────────────────────────────────────────────────────────────

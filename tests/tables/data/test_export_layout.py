@@ -69,6 +69,32 @@ def test_an_export_of_the_engine_is_loaded_from_its_folder(tmp_path: Path, forma
     same(tmp_path, "copy.db")
 
 
+def test_without_a_name_an_export_is_loaded_into_the_table_that_it_is_of(tmp_path: Path):
+    (tmp_path / "buckets/lake").mkdir(parents=True)
+    told = exported(tmp_path, str(tmp_path / "buckets"), "lake")
+    place = str(tmp_path / "buckets/lake/nightly")
+    copy = empty(tmp_path, "copy.db")
+    loaded = run("load", place, "--db", copy)
+    assert loaded.startswith("Into orders: the table of the export; --table NAME loads into another.\n")
+    assert f"orders: {ITEMS} items loaded" in loaded
+    same(tmp_path, "copy.db")
+    assert "orders has items already" in run("load", place, "--db", copy, code=1)
+    summary = Path(place) / "AWSDynamoDB" / told["ExportArn"].rpartition("/")[2] / "manifest-summary.json"
+    summary.write_text(json.dumps({**json.loads(summary.read_bytes()), "tableArn": "arn:aws:dynamodb"}))
+    assert "Which table? Give --table NAME." in run("load", place, "--db", copy, code=2)
+
+
+def test_a_dump_is_loaded_into_the_table_that_it_is_of(tmp_path: Path):
+    shop = str(tmp_path / "shop.db")
+    with connect(shop) as db:
+        db.execute("CreateTable", TABLE)
+        db.execute("PutItem", {"TableName": "orders", "Item": {"id": {"S": "o1"}}})
+    run("dump", "orders", "--out", str(tmp_path / "dumped"), "--db", shop)
+    done = run("load", str(tmp_path / "dumped"), "--create", "--json", "--db", str(tmp_path / "copy.db"))
+    assert json.loads(done)["table"] == "orders"
+    same(tmp_path, "copy.db")
+
+
 def test_of_several_exports_one_must_be_named(tmp_path: Path):
     (tmp_path / "buckets/lake").mkdir(parents=True)
     told = exported(tmp_path, str(tmp_path / "buckets"), "lake")

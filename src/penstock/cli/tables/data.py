@@ -130,9 +130,9 @@ def load(
       penstock tables load s3://my-bucket/nightly --create --db local.db
       penstock tables load orders.csv --table orders --merge
 
-    A dump of several tables is loaded under their names; --table takes one of them. Everything is verified before
-    anything is written, except on stdin. After an interruption, run it again to continue. A load that made the table
-    and failed leaves nothing.
+    Without --table, a folder is loaded into the table that its manifest names. A dump of several tables is loaded
+    under their names; --table takes one of them. Everything is verified before anything is written, except on stdin.
+    After an interruption, run it again to continue. A load that made the table and failed leaves nothing.
     """
     asked = Load(source, table, create, merge, state, format, dry_run, as_json)
     with (

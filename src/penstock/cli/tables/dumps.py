@@ -6,7 +6,7 @@ import io
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -173,8 +173,6 @@ def load_place(db: Database, asked: Load, pacer: Pacer | None) -> None:
     if file is None and asked.format is None and dump_sets.open_set(asked.source) is not None:
         _load_several(db, asked, Pace(1, pacer, line.items), line)
         return
-    if asked.table is None:
-        raise click.UsageError("Which table? Give --table NAME.")
     options: dict[str, Any] = {
         "create": asked.create,
         "merge": asked.merge,
@@ -185,16 +183,35 @@ def load_place(db: Database, asked: Load, pacer: Pacer | None) -> None:
     if file is not None:
         if asked.dry_run and file.where == STANDARD:
             raise click.UsageError("stdin can be read only once: --dry-run needs a file.")
-        done = item_files.load_file(db, file, asked.table, **options)
-    elif is_bucket(asked.source):
-        with export_layout.fetched(asked.source) as folder:
-            done = table_dump.load(db, folder, asked.table, state_file=asked.state, **options)
+        done = item_files.load_file(db, file, _named(asked.table), **options)
     else:
-        folder = export_layout.export_folder(Path(asked.source))
-        done = table_dump.load(db, folder, asked.table, state_file=asked.state, **options)
+        with _folder(asked.source) as folder:
+            table = asked.table or _table_of(folder, asked)
+            done = table_dump.load(db, folder, table, state_file=asked.state, **options)
     line.end()
     form = asdict(done) | ({"dry_run": True} if asked.dry_run else {})
     print_result(form, _loaded_text(done, asked), as_json=asked.as_json)
+
+
+def _folder(source: str) -> AbstractContextManager[Path]:
+    """The folder of an export, for as long as it is read."""
+    if is_bucket(source):
+        return export_layout.fetched(source)
+    return nullcontext(export_layout.export_folder(Path(source)))
+
+
+def _table_of(folder: Path, asked: Load) -> str:
+    """The table that the export's summary names; the user is told."""
+    table = _named(table_dump.open_dump(folder).table)
+    if not asked.as_json:
+        click.echo(f"Into {table}: the table of the export; --table NAME loads into another.", err=True)
+    return table
+
+
+def _named(table: str | None) -> str:
+    if table is None:
+        raise click.UsageError("Which table? Give --table NAME.")
+    return table
 
 
 def _load_several(db: Database, asked: Load, pace: Pace, line: ProgressLine) -> None:

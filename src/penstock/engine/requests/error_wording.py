@@ -34,6 +34,7 @@ _RETURN_VALUES = (  # UPDATE_NEW is AWS's own spelling
     "Failed to satisfy constraint: Member must satisfy enum value set: "
     "[ALL_OLD, UPDATED_OLD, ALL_NEW, UPDATE_NEW, NONE]"
 )
+_EMPTY_NAME = "Value {} failed to satisfy constraint: Member must have length greater than or equal to 1"
 
 _BARE = (
     # Regions differ about these, and the suites take both forms or the bare one.
@@ -134,11 +135,26 @@ class Faults:
 
 def faults_of_write(request: Request, faults: Faults) -> None:
     """Raises them: a wrong table name hides the rest; a lone ReturnValues is not shown with its value."""
+    _raise_write_faults(request, faults, hiding=False)
+
+
+def faults_of_update(request: Request, faults: Faults) -> None:
+    """The same for UpdateItem, which stops at a wrong ReturnValues."""
+    _raise_write_faults(request, faults, hiding=True)
+
+
+def _raise_write_faults(request: Request, faults: Faults, *, hiding: bool) -> None:
+    """`hiding`: a wrong ReturnValues hides the other members."""
     if not _is_current(request, faults):
         return
     misuse = _operator_aside(request, faults, "Expected")
-    listed = _at(faults, "TableName") or faults.listed
-    if len(listed) == 1 and listed == _at(faults, "ReturnValues"):
+    named = _at(faults, "TableName")
+    if named and not request["TableName"]:
+        at = "'' at 'tableName'" if faults.listed == named and misuse is None else "at 'TableName'"
+        raise ValidationException(_ENVELOPE + _EMPTY_NAME.format(at))
+    listed = named or faults.listed
+    returned = _at(faults, "ReturnValues")
+    if returned and not named and (hiding or len(listed) == 1):
         raise ValidationException(_ENVELOPE + _RETURN_VALUES)
     faults.listed[:] = listed
     faults.raise_any()

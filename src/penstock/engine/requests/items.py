@@ -205,7 +205,7 @@ _ONE_ITEM = {
     "GetItem": Request(GET_ITEM),
     "PutItem": Request(PUT_ITEM, layer=error_wording.faults_of_write),
     "DeleteItem": Request(DELETE_ITEM, layer=error_wording.faults_of_write),
-    "UpdateItem": Request(UPDATE_ITEM, layer=error_wording.faults_of_write),
+    "UpdateItem": Request(UPDATE_ITEM, layer=error_wording.faults_of_update),
     "Query": Request(QUERY, layer=error_wording.faults_of_query),
     "Scan": Request(SCAN),
 }

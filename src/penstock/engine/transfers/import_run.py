@@ -221,7 +221,8 @@ class ImportRun:
         while done > 0:
             began = perf_counter()
             for _ in range(min(done, _BATCH_RECORDS)):
-                next(found)
+                if next(found, None) is None:  # somebody has replaced the object by a shorter one
+                    return
             done -= _BATCH_RECORDS
             self._rest(perf_counter() - began)
         yield from found

@@ -123,7 +123,8 @@ def _unzstded(body: ObjectBytes) -> Iterator[tuple[bytes, int]]:
     try:
         while block := body.read(BLOCK_BYTES):
             for start in range(0, len(block), _FED_BYTES):
-                raw, taken = block[start : start + _FED_BYTES], _FED_BYTES
+                raw = block[start : start + _FED_BYTES]
+                taken = len(raw)
                 while raw:
                     is_inside = True
                     yield frame.decompress(raw), taken

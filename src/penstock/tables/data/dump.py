@@ -109,6 +109,14 @@ class Dump:
     def items(self) -> int:
         return int(self.summary["itemCount"])
 
+    @property
+    def table(self) -> str | None:
+        """The table that it is of: a dump names it, DynamoDB's export has its ARN."""
+        name, arn = self.summary.get("tableName"), self.summary.get("tableArn")
+        if not name and isinstance(arn, str):
+            name = arn.partition(":table/")[2]
+        return name if isinstance(name, str) and name else None
+
 
 class PartWriter:
     """A part on its way to the disk. It has its name when `close` returns, and not before."""
