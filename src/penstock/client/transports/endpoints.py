@@ -43,10 +43,29 @@ _PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[!-.0-~]+)*/?")
 _PORTS = {"http": 80, "https": 443}
 _HOST_AND_PORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]+:[0-9]{1,5}(/.*)?")
 _ADDRESS = re.compile(r"(localhost|[0-9]{1,3}(\.[0-9]{1,3}){3}|\[[0-9A-Fa-f:.]+\])(:[0-9]{0,5})?(/.*)?")
-_HOST_NAME = re.compile(  # db.example.org; "jobs.v2.db" is a file
-    r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.(?:internal|local|localhost|lan)"
-    r"|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+\.(?:com|org|net|edu|gov|io|dev|app|cloud|de|fr|uk|eu|ch|at|nl|jp|in|br)",
-    re.IGNORECASE,
+_PRIVATE_ENDS = frozenset({"internal", "local", "localhost", "lan"})
+_PUBLIC_ENDS = frozenset(
+    [
+        "com",
+        "org",
+        "net",
+        "edu",
+        "gov",
+        "io",
+        "dev",
+        "app",
+        "cloud",
+        "de",
+        "fr",
+        "uk",
+        "eu",
+        "ch",
+        "at",
+        "nl",
+        "jp",
+        "in",
+        "br",
+    ]
 )
 _SLIPPED = re.compile(r"(https?|aws)(:|//)[:/]*", re.IGNORECASE)  # http:/localhost, https//host, aws:eu-west-2
 _OURS = "Use a file name, :memory:, http://host:port, https://host or aws://region."
@@ -152,8 +171,15 @@ def _likely_url(path: str) -> str | None:
         return f"{slipped.group(1).lower()}://{path[slipped.end() :]}"
     if _AWS_HOST.fullmatch(path):
         return f"https://{path}"
-    is_host = any(form.fullmatch(path) for form in (_HOST_AND_PORT, _ADDRESS, _HOST_NAME))
+    is_host = _HOST_AND_PORT.fullmatch(path) or _ADDRESS.fullmatch(path) or _is_host_name(path)
     return f"http://{path}" if is_host else None
+
+
+def _is_host_name(path: str) -> bool:
+    """Of db.example.org; "jobs.v2.db" and "orders.dev" are files."""
+    labels = path.lower().split(".")
+    may_be = (len(labels) > 2 and labels[-1] in _PUBLIC_ENDS) or (len(labels) > 1 and labels[-1] in _PRIVATE_ENDS)
+    return may_be and all(label.isascii() and label.replace("-", "").isalnum() for label in labels)
 
 
 def _http(url: str, environment: Mapping[str, str]) -> Endpoint:
