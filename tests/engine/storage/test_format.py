@@ -194,6 +194,20 @@ def test_a_file_made_by_eight_engines_at_once_is_whole(path: str, _: int) -> Non
         engine.close()
 
 
+def test_a_file_that_others_are_making_is_waited_for(path: str) -> None:
+    class Locked:
+        calls = 0
+
+        def execute(self, statement: str) -> str:
+            self.calls += 1
+            if self.calls < 3:
+                raise sqlite3.OperationalError("database is locked")
+            return statement
+
+    with Engine(path) as engine:
+        assert engine.store._execute_when_free(Locked(), "PRAGMA user_version") == "PRAGMA user_version"  # type: ignore[arg-type,comparison-overlap]
+
+
 def test_a_full_disk_refuses_the_write_and_keeps_the_rest(path: str) -> None:
     written(path)
     with Engine(path) as engine:

@@ -418,12 +418,14 @@ class Store:
         return max(_SHORTEST_LOG, min(CHECKPOINT_PAGES, free // PAGE_BYTES // _LOG_SHARE))
 
     def _use_wal(self, connection: Connection) -> None:
-        """Makes the file's journal a WAL. SQLite does not wait where two processes do so at once: we do."""
+        self._execute_when_free(connection, "PRAGMA journal_mode = WAL")
+
+    def _execute_when_free(self, connection: Connection, statement: str) -> sqlite3.Cursor:
+        """SQLite does not wait where others make the file's journal a WAL at the same time: we do."""
         end = time.monotonic() + self._settings.busy_seconds
         while True:
             try:
-                connection.execute("PRAGMA journal_mode = WAL")
-                return
+                return connection.execute(statement)
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error) or time.monotonic() > end:
                     raise
@@ -433,7 +435,7 @@ class Store:
         self._in_transaction(connection, file_format.create_or_upgrade)
 
     def _in_transaction(self, connection: Connection, work: Callable[[Connection], None]) -> None:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        version = self._execute_when_free(connection, "PRAGMA user_version").fetchone()[0]
         if version >= file_format.FORMAT:
             return
         with self._transaction(connection):
