@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 from job_worlds import START, made, new_store
@@ -22,11 +23,13 @@ STEP_SECONDS = 0.01
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[JobStore]:
-    """Here candidates do not become old: how many are used does not depend on how busy the machine is."""
+    """Candidates do not become old here, and time passes by the clock: a busy machine loses no more claims."""
+    clock = ManualClock(START)
     monkeypatch.setattr("penstock.jobs.worker.fetcher._FRESH_SECONDS", 1_000.0)
+    monkeypatch.setattr("penstock.jobs.worker.fetcher.time", SimpleNamespace(monotonic=clock.now))
     random.seed(16)
     with connect(":memory:") as db:
-        yield new_store(db, ManualClock(START), shards=4)
+        yield new_store(db, clock, shards=4)
 
 
 @dataclass
