@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from penstock.clock import SystemClock
@@ -14,6 +15,7 @@ from penstock.jobs.model.state import State
 from penstock.jobs.store.queries import Claimable
 from penstock.jobs.store.side_items import Queue
 from penstock.jobs.worker.fetcher import Fetcher, _Drain
+from penstock.retry import Backoff
 
 
 class Scripted:
@@ -27,11 +29,15 @@ class Scripted:
         self.looked = threading.Semaphore(0)
         self.next_at: float | None = None
         self.side_items = self
+        self.failures = 0
 
     def queue(self, name: str) -> Queue:
         return Queue(name)
 
     def claimable(self, *_: Any, **__: Any) -> Claimable:
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError
         found = self.looks.pop(0) if self.looks else []
         self.looked.release()
         return Claimable(tuple(found), self.next_at, False)
@@ -141,3 +147,68 @@ def test_another_workers_claims_leave_the_order_of_priorities() -> None:
     fetcher.note_refused(1)
     rest = [job.priority for job in iter(fetcher.pop_candidate, None)]
     assert rest == sorted(rest, reverse=True)
+
+
+def test_what_happens_elsewhere_wakes_the_thread_that_polls_and_no_other() -> None:
+    """(5) Eight threads that wake each other for nothing were a quarter of what an idle worker takes beside writes."""
+    store = Scripted([])
+    fetcher = Fetcher(store, ("default",), verdict=lambda _: "take", idle_seconds=3_600)  # type: ignore[arg-type]
+    fetcher._polls_pause = Backoff(3_600, 1.0, 3_600)
+    woken: list[bool] = []
+    wait = fetcher._changed.wait
+    fetcher._changed.wait = lambda seconds=None: woken.append(wait(seconds)) or True  # type: ignore[method-assign,func-returns-value]
+    fetched: list[object] = []
+    threads = [threading.Thread(target=lambda: fetched.append(fetcher.fetch())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    assert store.looked.acquire(timeout=60)
+    for call in [fetcher.poll_soon, fetcher.wake] * 10:
+        until(lambda: len(waiting(fetcher._changed)) == 7 and len(waiting(fetcher._poll_is_due)) == 1)
+        call()
+        assert store.looked.acquire(timeout=60)
+    assert woken == []
+    for number in range(1, 4):  # whoever goes with a job leaves one who sleeps until the next poll
+        until(lambda: len(waiting(fetcher._poll_is_due)) == 1)
+        store.looks.append(candidates(1, priority=number))
+        fetcher.poll_soon()
+        until(lambda number=number: len(fetched) == number)  # type: ignore[misc]
+    assert len(woken) <= 3
+    fetcher.stop()
+    for thread in threads:
+        thread.join(60)
+    assert fetched.count(None) == 5
+
+
+def waiting(condition: threading.Condition) -> Any:
+    return condition._waiters  # type: ignore[attr-defined]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_a_thread_whose_poll_fails_leaves_one_that_polls() -> None:
+    store = Scripted([])
+    fetcher = Fetcher(store, ("default",), verdict=lambda _: "take", idle_seconds=3_600)  # type: ignore[arg-type]
+    fetcher._polls_pause = Backoff(3_600, 1.0, 3_600)
+    failed: list[BaseException] = []
+
+    def fetch() -> None:
+        try:
+            fetcher.fetch()
+        except ConnectionError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=fetch) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(waiting(fetcher._changed)) == 2 and len(waiting(fetcher._poll_is_due)) == 1)
+    store.failures = 1
+    fetcher.poll_soon()
+    until(lambda: len(failed) == 1 and len(waiting(fetcher._poll_is_due)) == 1)
+    fetcher.stop()
+    for thread in threads:
+        thread.join(60)
