@@ -67,7 +67,7 @@ ALL = {
         Bench("delphi", "Delphi's write stage beside boto3's batch writer"),
         Bench("demo", "`penstock demo`, first and second time"),
         Bench("dashboard", "server time of the first page, polls of 200 open pages, sizes"),
-        Bench("walks", "files on the way of four calls, and lines of source"),
+        Bench("walks", "files on the way of four calls, and lines of source", "source_walks"),
         Bench("conformance", "the public suite (needs --suite DIR)"),
     )
 }
