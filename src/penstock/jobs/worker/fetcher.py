@@ -606,6 +606,9 @@ class Fetcher:
         jobs, next_at = found.jobs, found.next_at
         with self._changed:
             self._polling = False
+            if any(map(runs_alone, jobs)):  # a suspect that was claimed here during the poll does not wait (14)
+                here = self._in_hand.union(one.id for one in self._attempts())
+                jobs = tuple(job for job in jobs if job.id not in here)
             self._has_suspects = any(map(runs_alone, jobs)) or (self._has_suspects and bool(self._candidates))
             self._candidates.extend(sorted(jobs, key=_suspects_first) if self._has_suspects else jobs)
             self._read_at = time.monotonic()
