@@ -6,6 +6,8 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from penstock.clock import SystemClock
@@ -129,6 +131,22 @@ def test_a_worker_that_does_not_become_empty_for_a_suspect_goes_on_with_others()
     fetcher._poll()
     assert fetcher.pop_candidate() is suspect, "whenever the worker is empty"
     assert fetcher.alone == suspect.id
+
+
+def test_a_suspect_that_is_claimed_while_it_is_read_again_is_not_waited_for() -> None:
+    """The attempt that runs would be requeued for itself."""
+    suspect, (other,) = Job("job_s", "task", State.QUEUED, 0, 0, 0, 10, suspect=True), candidates(1)
+    running: list[Any] = []
+    store = Scripted([[suspect], [suspect, other]])
+    fetcher = Fetcher(store, ("default",), verdict=lambda _: "take", attempts=lambda: running)  # type: ignore[arg-type]
+    assert fetcher.fetch() is suspect
+    fetcher.end_claim(suspect.id)
+    read_again = fetcher._poll_queues()
+    attempt = SimpleNamespace(id=suspect.id, job=replace(suspect, suspect=False), was_suspect=True, requeue_reason=None)
+    running.append(attempt)  # it has written a newer checkpoint
+    fetcher._end_poll(read_again, is_sure=False)
+    assert fetcher.pop_candidate() is other
+    assert attempt.requeue_reason is None
 
 
 def test_a_worker_tries_less_and_less_often_to_become_empty_for_a_suspect() -> None:

@@ -571,12 +571,16 @@ class Fetcher:
             some = found.jobs if self._peers is None else self._peers.judge(found.jobs)
             verdicts = [(job, self._verdict(job)) for job in some if job.id not in self._in_hand]
             wanted = [job for job, verdict in verdicts if verdict == "take"]
-            wanted += self._set_aside_limited([job for job, verdict in verdicts if verdict == "limit"])
+            limited = [job for job, verdict in verdicts if verdict == "limit"]
+            free = self._set_aside_limited(limited)
+            wanted += free
             admitted, slot_at = self._give_slots([job for job, verdict in verdicts if verdict == "rate"])
             wanted += admitted
             others = [job for job, verdict in verdicts if verdict == "leave"] if found.more else []
             is_moved = self._set_aside_unknown(others) or bool(found.limits or found.rates)
             is_moved = is_moved or (found.more and slot_at is not None)
+            # Many that were moved are no reason to read still more at once: others may be next by now.
+            is_moved = is_moved or (found.more and limit >= _MOVED_TOGETHER and len(free) < len(limited))
             if wanted or is_moved or not found.more or limit >= _MOST_CANDIDATES:
                 wanted.sort(key=claim_order)
                 found = replace(found, jobs=tuple(wanted), next_at=_earliest(found.next_at, slot_at))
@@ -629,6 +633,9 @@ class Fetcher:
         jobs, next_at = found.jobs, found.next_at
         with self._changed:
             self._polling = False
+            if any(map(runs_alone, jobs)):  # a suspect that was claimed here during the poll does not wait (14)
+                here = self._in_hand.union(one.id for one in self._attempts())
+                jobs = tuple(job for job in jobs if job.id not in here)
             self._has_suspects = any(map(runs_alone, jobs)) or (self._has_suspects and bool(self._candidates))
             self._candidates.extend(sorted(jobs, key=_suspects_first) if self._has_suspects else jobs)
             self._read_at = time.monotonic()
