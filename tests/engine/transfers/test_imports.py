@@ -124,6 +124,13 @@ def test_csv_may_have_another_delimiter_and_its_header_in_the_request(db: Databa
     assert scanned(db, "copy") == {"a": {"id": {"S": "a"}, "val": {"S": "1"}}, "c": {"id": {"S": "c"}}}
 
 
+def test_columns_with_one_name_are_refused_in_the_request_as_in_the_object(db: Database, bucket: Path):
+    write(bucket, "c/1.csv", b"a,1,2\n")
+    options = {"Csv": {"HeaderList": ["id", "val", "val"]}}
+    told = import_table(db, "copy", "c/", InputFormat="CSV", InputFormatOptions=options)
+    assert (told["FailureCode"], counts(told)) == ("ItemValidationError", (1, 0, 1))
+
+
 def test_zstd_is_read_or_what_to_install_is_named(db: Database, bucket: Path):
     try:
         import zstandard
@@ -306,7 +313,7 @@ def test_an_object_without_records_ends_before_it_is_read_to_its_end(format: str
             yield piece
 
     records = object_records.reader_of(format, {}, {"id": "S"})
-    with pytest.raises(object_records.Garbage, match="are blank|hold no record"):
+    with pytest.raises(object_records.Garbage, match=r"are blank|hold no record"):
         next(records(pieces()))
     assert len(read) < 40
 

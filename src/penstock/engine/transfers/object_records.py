@@ -298,6 +298,8 @@ class CsvReader:
 
     def records(self, pieces: Iterator[bytes]) -> Iterator[Found]:
         header = self._header
+        if header is not None:
+            self._check_header(header)
         for text, size in self._rows(pieces):
             if header is None:
                 header = self._cells(text.removeprefix("\ufeff"))
