@@ -449,6 +449,9 @@ def test_a_backup_knows_vector_indexes_and_a_restore_makes_them(engine: Engine) 
     with pytest.raises(ValidationException, match="Index fresh does not match"):
         override = {"VectorIndexOverride": [vector_index("fresh", dimensions=4)]}
         engine.execute("RestoreTableFromBackup", {"TargetTableName": "bad", **override, **arn})
+    with pytest.raises(ValidationException, match="Duplicate index name: near"):
+        override = {"VectorIndexOverride": [vector_index("near"), vector_index("near", filters=["kind"])]}
+        engine.execute("RestoreTableFromBackup", {"TargetTableName": "bad", **override, **arn})
 
 
 def test_a_restore_to_a_moment_has_the_vectors_of_that_moment() -> None:
