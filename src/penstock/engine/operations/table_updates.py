@@ -288,6 +288,11 @@ def _check_new_index(table: TableInfo, request: Request, index: Update, now: flo
     refuse_repeated(definitions)
     check_global_key(index["KeySchema"])
     _refuse_redefinition(table, request["AttributeDefinitions"], index["KeySchema"])
+    vectors = table.record.get("VectorIndexes", ())
+    keys = [one["AttributeName"] for one in index["KeySchema"]]
+    check_vectors(vectors, keys)
+    for one in vectors:
+        _refuse_redefined_choices(table, _defined(request, keys), one)
     check_projection(index)
     _check_new_throughput(table, request, index)
     world = table.record.get("GlobalSecondaryIndexes", [])
@@ -295,8 +300,12 @@ def _check_new_index(table: TableInfo, request: Request, index: Update, now: flo
         raise LimitExceededException(
             f"Subscriber limit exceeded: Number of global secondary indexes exceeds per-table limit of {GLOBAL_INDEXES}"
         )
-    others = (*table.record.get("LocalSecondaryIndexes", ()), *table.record.get("VectorIndexes", ()))
+    others = (*table.record.get("LocalSecondaryIndexes", ()), *vectors)
     check_projected((*others, *world, index))
+
+
+def _defined(request: Request, names: list[str]) -> list[dict[str, str]]:
+    return [one for one in request["AttributeDefinitions"] if one["AttributeName"] in names]
 
 
 def _check_vector_update(table: TableInfo, request: Request, update: Update, now: float) -> None:
