@@ -13,13 +13,13 @@ from penstock.clock import ManualClock
 from penstock.errors import AccessDeniedException
 from penstock.leases import LeaseLost
 from penstock.optimistic import Conflict
+from penstock.tables.definitions.own_tables import own_tables, state_table_name
 from penstock.tables.state.state_table import (
     DEFAULT_NAME,
     Entry,
     LeaseHeld,
     StateTable,
     StateTableRefused,
-    state_table_name,
 )
 
 THING = ("table", "orders")
@@ -189,6 +189,7 @@ def test_another_name_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     with connect(":memory:") as db:
         StateTable(db).append(Entry("apply", "orders", "x"))
         assert db.tables() == ["dev-state"]
+    assert "dev-state" in own_tables()
     assert state_table_name({}) == "penstock-state"
 
 

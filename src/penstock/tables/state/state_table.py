@@ -48,10 +48,9 @@ from penstock.optimistic import Conflict
 from penstock.processes import has_ended, this_process
 from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.own_tables import state_table_name
 from penstock.tables.plan.failures import TableFailed
 
-DEFAULT_NAME: Final = "penstock-state"
-NAME_VARIABLE: Final = "PENSTOCK_STATE_TABLE"
 ACTOR_VARIABLE: Final = "PENSTOCK_ACTOR"
 LEASE_SECONDS: Final = 30.0
 
@@ -62,11 +61,6 @@ _RECORD: Final = "record#"
 
 Thing = tuple[str, str]
 """A kind and a name: ("table", "orders"), ("rekey", "orders"), ("migration", "orders")."""
-
-
-def state_table_name(environment: Mapping[str, str] | None = None) -> str:
-    """PENSTOCK_STATE_TABLE, else `penstock-state` (1)."""
-    return (os.environ if environment is None else environment).get(NAME_VARIABLE) or DEFAULT_NAME
 
 
 def actor() -> str:
