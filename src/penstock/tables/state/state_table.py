@@ -261,10 +261,12 @@ class StateTable:
             yield tuple(held)
 
     def holder(self, thing: Thing) -> Holder | None:
-        """Who holds a lease on the thing now."""
+        """Who holds a lease on the thing now; nobody, where its process has ended: the next one takes it at once."""
         item = self._get(thing, _LEASE_KEY)
         holder = None if item is None else _holder_of(item)
-        return None if holder is None or holder.until <= self._clock.now() else holder
+        if holder is None or holder.until <= self._clock.now() or has_ended(holder.process):
+            return None
+        return holder
 
     def acquire(
         self, thing: Thing, *, purpose: str = "", wait_seconds: float = 0.0, on_wait: Waiting | None = None
