@@ -24,7 +24,6 @@ from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.migrations.migration import load_folder
 from penstock.tables.migrations.migrator import Migrator, Options, Status
-from penstock.tables.migrations.store import MigrationStore
 
 MIGRATION = """\
 from penstock import F
@@ -39,7 +38,10 @@ def up(item):
     return item
 """
 
-_START_SECONDS = 60.0
+_END_SECONDS = 600.0
+"""Then something hangs, and the kill comes anyway."""
+_LOOKED_AT = 50
+"""Items whose new shape tells how far a run is: by the clock alone, a busy machine kills before the first write."""
 BROKEN_EVERY = 1_000
 """One in so many names cannot be split: such an item has to be reported."""
 
@@ -98,32 +100,30 @@ def fill(db: Database, count: int) -> dict[str, Person]:
     return people
 
 
-def run_and_kill(path: Path, folder: Path, seconds: float) -> int | None:
-    """Runs the command, and kills it so long after its first write; the items that it had scanned, as far as its
-    checkpoints tell. None if it had ended before.
+def run_and_kill(path: Path, folder: Path, ids: list[str], share: float) -> float | None:
+    """Runs the command, and kills it when this share of these items has the new shape; what share had it then. None
+    if it had ended before.
     """
     words = ["tables", "migrate", "up", "--yes", "--no-backup", "--folder", str(folder), "--db", str(path)]
     child = subprocess.Popen([sys.executable, "-m", "penstock", *words], stdout=subprocess.DEVNULL)
     try:
         with connect(str(path)) as db:
-            store = MigrationStore(db, "people")
-            before, ends_at = _runs(store), time.monotonic() + _START_SECONDS
-            while child.poll() is None and _runs(store) == before and time.monotonic() < ends_at:
-                time.sleep(0.01)
-            time.sleep(seconds)
+            ends_at = time.monotonic() + _END_SECONDS
+            while child.poll() is None and _migrated(db, ids) < share and time.monotonic() < ends_at:
+                time.sleep(0.002)
             ended = child.poll() is not None
             child.kill()
             child.wait()
-            found = store.progress().get("0001_split_name")
+            return None if ended else _migrated(db, ids)
     finally:
         child.kill()
         child.wait()
-    return None if ended or found is None else found.counts.scanned
 
 
-def _runs(store: MigrationStore) -> int:
-    found = store.progress().get("0001_split_name")
-    return 0 if found is None else found.runs
+def _migrated(db: Database, ids: list[str]) -> float:
+    """The share of these items that has the new shape."""
+    found = db.table("people", key="id:S").batch_get({"id": id} for id in ids)
+    return sum("first" in item for item in found) / len(ids)
 
 
 def problems(db: Database, people: dict[str, Person], reported: set[str]) -> list[str]:
@@ -153,11 +153,14 @@ def trial(path: Path, *, items: int, kills: int, seed: int) -> tuple[list[str], 
     (folder / "0001_split_name.py").write_text(MIGRATION, encoding="utf-8")
     with connect(str(path)) as db:
         people = fill(db, items)
+        everyone = list(people)
         writer = Writer(db, people, chance)
         thread = threading.Thread(target=writer.run)
         thread.start()
         try:
-            killed = [run_and_kill(path, folder, chance.uniform(0.0, items / 30_000)) for _ in range(kills)]
+            ids = chance.sample(everyone, _LOOKED_AT)
+            shares = [(kill + chance.random()) / (kills + 1) for kill in range(kills)]
+            killed = [run_and_kill(path, folder, ids, share) for share in shares]
             migrator = Migrator(db, load_folder(folder), Naming(), Options(backup=False))
             done: list[Status] = list(migrator.up())
         finally:
@@ -175,12 +178,16 @@ def trial(path: Path, *, items: int, kills: int, seed: int) -> tuple[list[str], 
             wrong.append(f"reported as failed: {len(reported)}, and {len(expected)} cannot be split")
     counts = done[-1].progress.counts if done and done[-1].progress else None
     summary = (
-        f"{items:,} items, killed after {killed} scanned, {sum(writer.done.values()):,} live writes "
-        f"({dict(writer.done)})\nin all runs: {counts}\n"
+        f"{items:,} items, killed when {_percent(killed)} of them had the new shape\n"
+        f"{sum(writer.done.values()):,} live writes ({dict(writer.done)})\nin all runs: {counts}\n"
         f"verify: {late.old:,} of the old shape added by the writer, all migrated by `up --again`; "
         f"{len(reported)} reported as failed\n{len(wrong)} wrong"
     )
     return wrong, summary
+
+
+def _percent(shares: list[float | None]) -> str:
+    return ", ".join("all" if share is None else f"{share:.0%}" for share in shares)
 
 
 def main() -> int:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from penstock.retry import BadRetryPolicy, RetryPolicy
     from penstock.streams.change import Change
     from penstock.streams.errors import StreamError, StreamGap
-    from penstock.tables.definitions.definition import Index, Table, VectorIndex
+    from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput, VectorIndex
     from penstock.tables.definitions.problems import DefinitionError
 
 __version__ = "0.2.0"
@@ -72,6 +72,8 @@ _HOMES = {
     "Change": "penstock.streams.change",
     "VectorIndex": "penstock.tables.definitions.definition",
     # options
+    "Throughput": "penstock.tables.definitions.definition",
+    "Maximum": "penstock.tables.definitions.definition",
     "RetryPolicy": "penstock.retry",
     "State": "penstock.jobs.model.state",
     "JobLogFilter": "penstock.jobs.worker.log_context",
@@ -129,6 +131,8 @@ __all__ = [  # noqa: RUF022 - in the order of _HOMES
     "attr",
     "Change",
     "VectorIndex",
+    "Throughput",
+    "Maximum",
     "RetryPolicy",
     "State",
     "JobLogFilter",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli import dynamodb_local, serve
+from penstock.cli.database import dynamodb_local, serve
 from penstock.cli.main import cli
 
 

@@ -73,7 +73,7 @@ def test_a_list_of_jobs_imports_no_system_and_nothing_that_changes_tables(file: 
 
 def test_a_server_that_is_ready_has_imported_no_job_and_no_client():
     script = (
-        "import os\nimport penstock.cli.serve as serve\n"
+        "import os\nimport penstock.cli.database.serve as serve\n"
         "def told(*_):\n"
         "    print('modules', *sorted(set(sys.modules) - before), flush=True)\n"
         "    os._exit(0)\n"

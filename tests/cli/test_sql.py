@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from penstock.cli.items.sql_prompt import MOST_LINES, Completer, History
 from penstock.cli.main import cli
-from penstock.cli.sql_prompt import MOST_LINES, Completer, History
 from penstock.client.database import connect
 from penstock.expressions.partiql.scripts import Splitter, failing_place, split
 from penstock.tables.apply.apply import make

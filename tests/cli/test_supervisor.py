@@ -17,9 +17,9 @@ from click import UsageError
 from click.testing import CliRunner
 
 import penstock
-from penstock.cli import supervisor as supervisor_module
+from penstock.cli.jobs import supervisor as supervisor_module
+from penstock.cli.jobs.supervisor import SourceFiles, Supervisor, without_own_options
 from penstock.cli.main import cli
-from penstock.cli.supervisor import SourceFiles, Supervisor, without_own_options
 from penstock.jobs.model.state import State
 
 PATIENCE_SECONDS = 60

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.cli.worker import idle_cost_text
+from penstock.cli.jobs.worker import idle_cost_text
 from penstock.client.transports.base import Capabilities
 
 

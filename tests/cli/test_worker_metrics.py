@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 import penstock
+from penstock.cli.jobs.worker import Supervisor
 from penstock.cli.kit.logs import JsonFormatter
 from penstock.cli.main import cli as main
-from penstock.cli.worker import Supervisor
 
 APP = """
 import logging

@@ -35,7 +35,7 @@ LESS_OFTEN = [
     "Change",
     "VectorIndex",
 ]
-OPTIONS = ["RetryPolicy", "State", "JobLogFilter"]
+OPTIONS = ["Throughput", "Maximum", "RetryPolicy", "State", "JobLogFilter"]
 ERRORS = [
     "PenstockError",
     "DynamoDBError",

@@ -246,7 +246,7 @@ def test_the_version_is_told() -> None:
 def test_serving_imports_its_own_rooms_and_nothing_heavy() -> None:
     code = """
 import sys
-import penstock.cli.main, penstock.cli.serve
+import penstock.cli.main, penstock.cli.database.serve
 from penstock.engine import Engine
 from penstock.server import running_server
 with Engine(":memory:") as engine, running_server(engine):

@@ -14,7 +14,7 @@ from penstock.engine.settings import Settings
 from penstock.errors import DynamoDBError
 from penstock.systems.construction_expenses.tables import tables as construction_expenses
 from penstock.tables.apply.apply import ApplyReport, apply, silent
-from penstock.tables.apply.table_changer import Pace
+from penstock.tables.apply.conversations import Pace
 from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.plan.survey import Survey, inspect, survey
 

@@ -133,7 +133,7 @@ def test_a_rule_is_switched_off_with_a_reason() -> None:
 @pytest.mark.parametrize(
     ("allow", "told"),
     [
-        ({"no-pitrr": "x"}, "allow names 'no-pitrr', which is no rule of doctor's. Did you mean 'no-pitr'."),
+        ({"no-pitrr": "x"}, "allow names 'no-pitrr', which is no rule of doctor's. Did you mean 'no-pitr'?"),
         ({"zzz": "x"}, "which is no rule of doctor's. There is empty-index, endless-table,"),
         ({"no-pitr": " "}, "allow switches 'no-pitr' off without a reason. Say why"),
         ({"no-pitr": True}, "allow switches 'no-pitr' off without a reason. Say why"),

@@ -19,7 +19,8 @@ from penstock.client.database import Database, connect
 from penstock.errors import AccessDeniedException, UnknownOperationException
 from penstock.leases import LeaseLost
 from penstock.tables.apply.apply import apply, make
-from penstock.tables.apply.table_changer import AlreadyMade, Finished, Pace
+from penstock.tables.apply.conversations import Pace
+from penstock.tables.apply.table_changer import AlreadyMade, Finished
 from penstock.tables.definitions.definition import Index, Naming, Table, Throughput
 from penstock.tables.plan.survey import inspect, keep_added_indexes, survey, survey_to_delete
 from penstock.tables.state.locked_apply import TablesMoved, apply_locked

@@ -13,13 +13,12 @@ from penstock.clock import ManualClock
 from penstock.errors import AccessDeniedException
 from penstock.leases import LeaseLost
 from penstock.optimistic import Conflict
+from penstock.tables.definitions.own_tables import own_tables, state_table_name
 from penstock.tables.state.state_table import (
-    DEFAULT_NAME,
     Entry,
     LeaseHeld,
     StateTable,
     StateTableRefused,
-    state_table_name,
 )
 
 THING = ("table", "orders")
@@ -36,8 +35,8 @@ def test_it_is_made_by_the_first_write_and_by_no_read() -> None:
         assert state.record(THING, "x").version == 0
         assert db.tables() == []
         state.append(Entry("apply", "orders", "+ index by-email"))
-        assert db.tables() == [DEFAULT_NAME]
-        described = db.execute("DescribeTable", {"TableName": DEFAULT_NAME})["Table"]
+        assert db.tables() == ["penstock-state"]
+        described = db.execute("DescribeTable", {"TableName": "penstock-state"})["Table"]
         assert described["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
 
 
@@ -109,7 +108,9 @@ def test_the_lease_of_a_process_that_has_ended_is_taken_at_once(monkeypatch: pyt
     with connect(":memory:") as db:
         state = StateTable(db)
         state.acquire(THING)
+        assert state.holder(THING) is not None
         monkeypatch.setattr("penstock.tables.state.state_table.has_ended", lambda process: True)
+        assert state.holder(THING) is None, "nobody is told to be at work"
         with StateTable(db).lease(THING) as lease:
             assert lease.token == 2
 
@@ -189,6 +190,7 @@ def test_another_name_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     with connect(":memory:") as db:
         StateTable(db).append(Entry("apply", "orders", "x"))
         assert db.tables() == ["dev-state"]
+    assert "dev-state" in own_tables()
     assert state_table_name({}) == "penstock-state"
 
 

@@ -22,28 +22,39 @@ _COLLECT_AFTER = 20_000
 """As many new objects as one collection of garbage may wait for: at Python's 700, a tenth of a command's start is spent
 on looking through modules that have just been imported."""
 
+_HERE = "penstock.cli"
+
 # name → (module, its line in `penstock --help`)
 COMMANDS = {
-    "quickstart": ("penstock.cli.quickstart", "Try it: a server in memory, a table and real calls, in a second."),
-    "serve": ("penstock.cli.serve", "Run a DynamoDB on a port, for every AWS SDK."),
-    "dynamodb-local": ("penstock.cli.dynamodb_local", "The same, started with DynamoDB Local's options."),
-    "up": ("penstock.cli.up", "Run the dashboard, and if asked a worker and a DynamoDB endpoint."),
-    "backup": ("penstock.cli.database_file:backup", "Copy a database file, with all its tables, while it is in use."),
-    "repair": ("penstock.cli.database_file:repair", "Look for damage in a database file, and save what can be read."),
-    "heat": ("penstock.cli.database_file:heat", "Show the hottest keys and partitions of a run."),
+    "quickstart": (
+        f"{_HERE}.database.quickstart",
+        "Try it: a server in memory, a table and real calls, in a second.",
+    ),
+    "serve": (f"{_HERE}.database.serve", "Run a DynamoDB on a port, for every AWS SDK."),
+    "dynamodb-local": (f"{_HERE}.database.dynamodb_local", "The same, started with DynamoDB Local's options."),
+    "up": (f"{_HERE}.up", "Run the dashboard, and if asked a worker and a DynamoDB endpoint."),
+    "backup": (
+        f"{_HERE}.database.database_file:backup",
+        "Copy a database file, with all its tables, while it is in use.",
+    ),
+    "repair": (
+        f"{_HERE}.database.database_file:repair",
+        "Look for damage in a database file, and save what can be read.",
+    ),
+    "heat": (f"{_HERE}.database.database_file:heat", "Show the hottest keys and partitions of a run."),
     "tables": (
-        "penstock.cli.tables",
+        f"{_HERE}.tables",
         "Tables as code: plan, apply, verify; and their items: dump, load, rekey.",
     ),
-    "items": ("penstock.cli.items", "The items of a table: get, put, query, scan, count, update, delete."),
-    "sql": ("penstock.cli.sql", "PartiQL statements: a shell, or -c, a file, stdin."),
-    "streams": ("penstock.cli.streams", "Follow the changes of tables; groups of consumers, their lag, reset."),
-    "records": ("penstock.cli.records", "Run a function on every pending record of a table, in parallel."),
-    "files": ("penstock.cli.files", "Files in a folder or in S3: list, get, put, verify, and more."),
-    "worker": ("penstock.cli.worker", "Run the jobs of an app."),
-    "jobs": ("penstock.cli.jobs", "List jobs, watch them, explain them, cancel and retry them."),
-    "schedules": ("penstock.cli.schedules", "Tasks by the clock: list, create, change, pause, run, delete."),
-    "demo": ("penstock.cli.demo", "Run the installed systems on an embedded database, in a minute."),
+    "items": (f"{_HERE}.items.commands", "The items of a table: get, put, query, scan, count, update, delete."),
+    "sql": (f"{_HERE}.items.sql", "PartiQL statements: a shell, or -c, a file, stdin."),
+    "streams": (f"{_HERE}.streams", "Follow the changes of tables; groups of consumers, their lag, reset."),
+    "records": (f"{_HERE}.records", "Run a function on every pending record of a table, in parallel."),
+    "files": (f"{_HERE}.files", "Files in a folder or in S3: list, get, put, verify, and more."),
+    "worker": (f"{_HERE}.jobs.worker", "Run the jobs of an app."),
+    "jobs": (f"{_HERE}.jobs.commands", "List jobs, watch them, explain them, cancel and retry them."),
+    "schedules": (f"{_HERE}.jobs.schedules", "Tasks by the clock: list, create, change, pause, run, delete."),
+    "demo": (f"{_HERE}.demo", "Run the installed systems on an embedded database, in a minute."),
 }
 
 SECTIONS = {

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 import click
 
+from penstock.cli.database.serve import DEFAULT_FILE, stop_with_file
 from penstock.cli.kit import databases, groups
 from penstock.cli.kit.completion import complete_definitions, complete_tables
 from penstock.cli.kit.logs import log_warnings
 from penstock.cli.kit.options import db_option, files_option, listen_options
-from penstock.cli.serve import DEFAULT_FILE, stop_with_file
 from penstock.client.database import Database
 from penstock.client.transports.endpoints import MEMORY
 from penstock.errors import DatabaseLost

@@ -397,6 +397,7 @@ _Awaited = Coroutine[Any, Any, Item | None]
 class AsyncTable(
     TableCalls[
         _Awaited,
+        Coroutine[Any, Any, Item],
         AsyncItems,
         AsyncParallelScan,
         AsyncBatch,

@@ -17,8 +17,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,11 +36,9 @@ from penstock.streams.errors import Gap, StreamError, checked_group
 from penstock.streams.shard_tree import ShardState
 from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.own_tables import streams_table_name
 from penstock.tables.plan.failures import TableFailed
 from penstock.tables.state.state_table import actor
-
-DEFAULT_NAME: Final = "penstock-streams"
-NAME_VARIABLE: Final = "PENSTOCK_STREAMS_TABLE"
 
 ACTIONS: Final = (
     "CreateTable",
@@ -109,11 +106,6 @@ class FailedChange:
     """It is to be handled again."""
     is_whole: bool
     """Its images are there; they are left out of a very large one."""
-
-
-def streams_table_name(environment: Mapping[str, str] | None = None) -> str:
-    """PENSTOCK_STREAMS_TABLE, else `penstock-streams` (1)."""
-    return (os.environ if environment is None else environment).get(NAME_VARIABLE) or DEFAULT_NAME
 
 
 def definition(name: str) -> Table:

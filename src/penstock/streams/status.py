@@ -18,11 +18,11 @@ from penstock.streams.group_table import (
     Group,
     GroupTable,
     group_names,
-    streams_table_name,
 )
 from penstock.streams.member import stream_arn
 from penstock.streams.shard_reader import ShardInfo, ShardReader, Trimmed, describe_shards, label_of
 from penstock.streams.shard_tree import ShardState
+from penstock.tables.definitions.own_tables import streams_table_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from penstock.tables.definitions.definition import Naming, Table
-from penstock.tables.plan.survey import REKEY_TABLE
-from penstock.tables.state.state_table import state_table_name
+from penstock.tables.definitions.own_tables import REKEY_TABLE, state_table_name
 
 Scope = Literal["table", "stream", "backup", "others", "all"]
 """What an action is about: the table itself, its streams, its backups, every table whose name begins as these do, or

@@ -31,6 +31,8 @@ assert user is not None
 email: str = user.email
 user.visits = 4
 users.update(user, User.visits.set(User.visits + 1), if_=User.email == "a")
+visits: int = users.update("a", User.visits.add(1), return_new=True).visits
+before: User | None = users.update("a", User.visits.add(1), return_old=True)
 one: User | Guest = next(db.table(User, Guest).query(User.email == "a"))
 with db.transaction() as t:
     t.put(users, user)
@@ -47,11 +49,13 @@ async def main() -> None:
         those = adb.table(User)
         again: list[User] = await those.batch_get(["a"])
         done: int = await those.batch_put(again)
+        after: User = await those.update("a", User.visits.add(1), return_new=True)
         those.batch_put([Guest("a")])  # E
 
 
 t.put(users, Guest("a"))  # E
 wrong_type: Guest | None = first  # E
+surely: User = users.update("a", User.visits.add(1), return_old=True)  # E
 users.batch_put([Guest("a")])  # E
 User(5)  # E
 User("a", visits="x")  # E

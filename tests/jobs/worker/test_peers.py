@@ -16,8 +16,8 @@ import pytest
 from worker_worlds import work
 
 import penstock
-from penstock.cli import supervisor as supervisor_module
-from penstock.cli.supervisor import Supervisor
+from penstock.cli.jobs import supervisor as supervisor_module
+from penstock.cli.jobs.supervisor import Supervisor
 from penstock.client.database import Database
 from penstock.client.transports.base import Capabilities
 from penstock.jobs.explain import explain, gather

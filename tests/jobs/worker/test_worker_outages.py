@@ -16,7 +16,7 @@ import pytest
 from worker_worlds import AT_ONCE, work
 
 import penstock
-from penstock.cli.jobs import follow
+from penstock.cli.jobs.commands import follow
 from penstock.client.database import Database, connect
 from penstock.client.transports.base import Transport
 from penstock.engine.settings import Settings

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli import serve
+from penstock.cli.database import serve
 from penstock.errors import BadUrl
 from penstock.systems.account_records.config import DEFAULTS, EXAMPLE, BadEnvironmentFile, Config, variables_of
 from penstock.systems.account_records.models.record import RecordModel

@@ -1,4 +1,4 @@
-"""Plans carried out (apply.py, table_changer.py, side_by_side.py): order, waiting, oddities, Ctrl-C and failures."""
+"""Plans carried out (apply.py, table_changer.py, conversations.py): order, waiting, oddities, Ctrl-C and failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from penstock.errors import (
     ValidationException,
 )
 from penstock.tables.apply.apply import Interrupted, apply, ensure_tables
-from penstock.tables.apply.table_changer import Finished, Pace, Progress, poll_seconds
+from penstock.tables.apply.conversations import Pace, poll_seconds
+from penstock.tables.apply.table_changer import Finished, Progress
 from penstock.tables.definitions.definition import Index, Table, Throughput
 from penstock.tables.plan.plan import diff
 from penstock.tables.plan.survey import survey

@@ -9,7 +9,7 @@ from table_strategies import tables
 
 from penstock.clock import ManualClock
 from penstock.engine import Engine
-from penstock.tables.apply.table_changer import requests_of
+from penstock.tables.apply.requests import requests_of
 from penstock.tables.definitions.aws_shapes import facts_of, from_description
 from penstock.tables.definitions.definition import Table
 from penstock.tables.plan.changes import ReplaceTable

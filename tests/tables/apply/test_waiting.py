@@ -1,4 +1,4 @@
-"""What an apply has not begun itself: told while it is waited for, or not waited for (table_changer.py, 6)."""
+"""What an apply has not begun itself: told while it is waited for, or not waited for (table_changer.py, 4)."""
 
 from __future__ import annotations
 

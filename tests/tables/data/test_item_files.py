@@ -178,6 +178,22 @@ def test_a_prefix_and_names_choose_tables() -> None:
     assert not Path("f").exists()
 
 
+def test_penstocks_own_tables_are_not_all_tables_and_a_load_into_a_database_that_has_them_works() -> None:
+    """What they hold, such as leases and places in a stream, is of one database and would be wrong in another."""
+    own = ("penstock-state", "penstock-rekey", "penstock-streams")
+    for file in ("shop.db", "copy.db"):
+        with connect(file) as db:
+            for name in own:
+                make(db, Table(name, ("pk:S", "sk:S")), name)
+                db.table(name).put({"pk": "table#orders", "sk": "lease", "of": file})
+    assert "3 tables, 32 items" in run("dump", "--all", "--out", "d").stdout
+    assert "no tables that begin with penstock-" in run("dump", "--prefix", "penstock-", "--out", "e", code=1).output
+    run("load", "d", "--create", db="copy.db")
+    with connect("copy.db") as db:
+        assert [item["of"] for name in own for item in db.table(name).scan()] == ["copy.db"] * 3
+    assert "1 item" in run("dump", "penstock-state", "--out", "s.jsonl").stdout
+
+
 class Stopped(BaseException):
     pass
 

@@ -93,7 +93,7 @@ def test_functions_are_resolved_as_a_stack_would(tmp_path: Path) -> None:
         ({"TableName": {"Fn::Cidr": []}}, "Properties.TableName: Fn::Cidr is not resolved here"),
         ({"TableName": {"Fn::If": ["No", 1, 2]}}, "the condition No is not in the template"),
         ({"TableName": {"Fn::Select": [5, ["a"]]}}, "Fn::Select cannot be resolved"),
-        ({"KeySchema": None}, "Resources.Jobs: the member KeySchema is missing"),
+        ({"KeySchema": None}, r"Resources.Jobs.Properties.KeySchema is missing"),
         ({"DeletionProtectionEnabled": "perhaps"}, "'perhaps' is neither true nor false"),
     ],
 )
@@ -238,3 +238,59 @@ def test_a_parameter_that_the_template_does_not_have_is_refused(tmp_path: Path) 
         read(tmp_path, json.dumps(json.loads(properties())["Resources"]["Jobs"]["Properties"]), "d.json", Stage="x")
     with pytest.raises(LoadingError, match="Give --parameter with a CloudFormation template only"):
         load("mytables:all", {}, parameters={"Stage": "x"})
+
+
+BY_DAY = {
+    "IndexName": "by-day",
+    "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
+    "Projection": {"ProjectionType": "ALL"},
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"GlobalSecondaryIndexs": [BY_DAY]}, r"Properties\.GlobalSecondaryIndexs is unknown \(did you mean GlobalSec"),
+        ({"TimeToLiveSpec": {}}, r"Properties\.TimeToLiveSpec is unknown \(did you mean TimeToLiveSpecification\?"),
+        (
+            {"GlobalSecondaryIndexes": [BY_DAY | {"Projektion": {}}]},
+            r"Properties\.GlobalSecondaryIndexes\[0\]\.Projektion is unknown \(did you mean Projection\?",
+        ),
+        ({"StreamSpecification": {"StreamView": "NEW_IMAGE"}}, r"StreamSpecification\.StreamViewType is missing"),
+        ({"Tags": {"Team": "a"}}, r"Properties\.Tags is \{'Team': 'a'\}, and not a list of objects"),
+        ({"BillingMode": "PROVISIONED"}, r"Properties\.ProvisionedThroughput is missing \(for on demand, write Bill"),
+    ],
+)
+def test_a_member_of_a_template_that_means_nothing_is_no_silent_none(
+    tmp_path: Path, more: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(ExportError, match=reason):
+        read(tmp_path, properties(**({"BillingMode": "PAY_PER_REQUEST"} | more)), "t.json")
+
+
+def test_cloudformations_default_is_provisioned_and_its_units_are_not_guessed(tmp_path: Path) -> None:
+    template = TEMPLATE.replace(
+        "      ProvisionedThroughput: {ReadCapacityUnits: !Ref Units, WriteCapacityUnits: 2}\n", ""
+    )
+    with pytest.raises(ExportError, match=r"Resources\.Jobs\.Properties\.ProvisionedThroughput is missing"):
+        read(tmp_path, template)
+
+
+def test_a_simple_table_of_sam_is_told_as_not_compared(tmp_path: Path) -> None:
+    more = '  Small: {Type: "AWS::Serverless::SimpleTable"}\n'
+    (tmp_path / "t.yaml").write_text(TEMPLATE + more)
+    found = read_definition_file(tmp_path / "t.yaml", {})
+    assert len(found.tables) == 1
+    assert found.not_compared == (
+        "Small: AWS::Serverless::SimpleTable, which is a table in the processed template only",
+    )
+
+
+def test_what_a_newer_provider_says_of_a_table_is_told_as_not_compared(tmp_path: Path) -> None:
+    values = {"name": "jobs", "billing_mode": "PAY_PER_REQUEST", "hash_key": "id"}
+    values |= {"attribute": [{"name": "id", "type": "S"}], "colour": "blue", "shade": [], "arn": "x"}
+    resource = {"address": "aws_dynamodb_table.jobs", "type": "aws_dynamodb_table", "values": values}
+    document = {"format_version": "1.0", "values": {"root_module": {"resources": [resource]}}}
+    (tmp_path / "t.json").write_text(json.dumps(document))
+    found = read_definition_file(tmp_path / "t.json", {})
+    assert found.not_compared == ("jobs: colour (aws_dynamodb_table.jobs)",)

@@ -6,7 +6,7 @@ from hypothesis import given
 from table_checks import check_request
 from table_strategies import tables
 
-from penstock.tables.apply.table_changer import requests_of
+from penstock.tables.apply.requests import requests_of
 from penstock.tables.definitions.aws_shapes import create_request, facts_of, from_description
 from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput
 from penstock.tables.plan.plan import diff

@@ -59,12 +59,12 @@ def test_json_is_a_folder_and_one_file_of_several(tmp_path: Path) -> None:
 
 def test_tables_are_chosen_by_name_prefix_and_tag() -> None:
     place = Place()
-    place.apply(JOBS, LOGS, Table("penstock-rekey", "source:S"))
+    place.apply(JOBS, LOGS, Table("penstock-rekey", "source:S"), Table("penstock-streams", ("pk:S", "sk:S")))
 
     def names(*given: str, **options: Any) -> list[str]:
         return [table.name for table in read_tables(place.db, given, **options).tables]
 
-    assert names() == ["logs", "shop-jobs"], "Penstock's own table is nobody's definition"
+    assert names() == ["logs", "shop-jobs"], "Penstock's own tables are nobody's definition"
     assert names(prefix="shop-") == ["shop-jobs"]
     assert names(tags={"Team": "red"}) == ["logs"]
     assert names(prefix="shop-", tags={"Team": "red"}) == []

@@ -88,3 +88,4 @@ def test_what_is_called_wrongly_is_told(run: Any, words: tuple[str, ...], told: 
 def test_killed_beside_a_writer_nothing_is_lost(tmp_path: Path) -> None:
     wrong, summary = trial(tmp_path / "people.db", items=3_000, kills=2, seed=11)
     assert wrong == [], summary
+    assert "all, all" not in summary, f"no run was killed in the middle of its work: {summary}"

@@ -40,12 +40,24 @@ from penstock.tables.data.dump import replace_file
 from penstock.tables.data.item_files import Format, is_bucket, item_file
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.export_file import export_text
+from penstock.tables.definitions.own_tables import own_tables
 from penstock.tables.plan.survey import Live, require_table
+
+
+def _chosen(db: Database, tables: tuple[str, ...], start: str | None) -> list[str]:
+    """The tables that are named; else all that begin so, but for those in which Penstock keeps its own state."""
+    every = (one for one in db.tables() if one not in own_tables() and one.startswith(start or ""))
+    chosen = list(dict.fromkeys(tables) if tables else every)
+    if not chosen:
+        raise PenstockError(f"{db.name} has no tables{f' that begin with {start}' if start else ''}.")
+    return chosen
 
 
 @groups.command("dump")
 @click.argument("tables", nargs=-1, metavar="[TABLE]…", shell_complete=complete_tables)
-@click.option("--all", "everything", is_flag=True, help="Every table of the database.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Every table of the database but Penstock's own, such as penstock-state."
+)
 @click.option("--prefix", "start", metavar="TEXT", help="Every table whose name begins with it.")
 @click.option("--out", required=True, metavar="PLACE", help="A new folder, a file (.jsonl, .csv, .gz), s3://…, or -.")
 @format_option
@@ -83,9 +95,7 @@ def dump(
         raise click.UsageError("Which tables? Give their names, --prefix TEXT or --all.")
     asked = Asked(out, format, segments, rate, dry_run, as_json)
     with policy_hint("dump", *tables), open_database(target) as db, resumable(interrupted_text(asked)):
-        names = list(dict.fromkeys(tables)) or [one for one in db.tables() if one.startswith(start or "")]
-        if not names:
-            raise PenstockError(f"{db.name} has no tables{f' that begin with {start}' if start else ''}.")
+        names = _chosen(db, tables, start)
         if len(tables) == 1 and format == EXPORT:
             (dump_to_s3 if is_bucket(out) else dump_to_folder)(db, names[0], asked)
         elif format == EXPORT:

@@ -21,7 +21,8 @@ from penstock.client.database import Database
 from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import AccessDeniedException, PenstockError
 from penstock.registry import system_tables
-from penstock.tables.apply.table_changer import MAX_WAIT_SECONDS, Pace, Waiting
+from penstock.tables.apply.conversations import MAX_WAIT_SECONDS, Pace
+from penstock.tables.apply.table_changer import Waiting
 from penstock.tables.definitions.definition import PRODUCTION, Naming, Table, check_names
 from penstock.tables.definitions.sources import Definitions, load
 from penstock.tables.plan.failures import TableFailed

@@ -17,11 +17,10 @@ from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.registry import system_tables
 from penstock.tables.definitions.definition import Naming
+from penstock.tables.definitions.own_tables import own_tables
 from penstock.tables.definitions.sources import load
 from penstock.tables.plan.changes import count
 from penstock.tables.plan.orphans import MOST_IN_PLAN, Orphans, find_orphans
-from penstock.tables.plan.survey import REKEY_TABLE
-from penstock.tables.state.state_table import state_table_name
 
 
 @groups.command("orphans", exit_codes={DIFFERENT: "there are orphans (with --exit-code)"})
@@ -64,7 +63,7 @@ def orphans_of_plan(target: str, named: NamedTables) -> Orphans:
 
 
 def _find(db: Database, named: NamedTables, *, most: int | None = None) -> Orphans:
-    known = {*named.defined, state_table_name(), REKEY_TABLE}
+    known = named.defined | own_tables()
     found = find_orphans(db, named.naming, known, most=most)
     if not found.tables:
         return found

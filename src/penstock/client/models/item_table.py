@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from penstock.client.batches.batch_queue import Duplicates
 from penstock.client.batches.batch_reads import ReadPlan, read_encoded, read_encoded_async
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.client.database import Database
 
 Got = TypeVar("Got")  # by get, put, update and delete: an instance or None
+New = TypeVar("New")  # by update with return_new: an instance
 Many = TypeVar("Many")  # by query and scan
 Scan = TypeVar("Scan")  # by parallel_scan
 Writes = TypeVar("Writes")  # by batch
@@ -41,7 +42,7 @@ Found = TypeVar("Found")  # by batch_get: instances
 _OPERATIONS = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem"}
 
 
-class ItemCalls(ItemActions[M], ABC, Generic[M, Got, Many, Scan, Writes, Count, Found]):
+class ItemCalls(ItemActions[M], ABC, Generic[M, Got, New, Many, Scan, Writes, Count, Found]):
     """The typed items of one table. Cheap to make; nothing is asked before a method needs it."""
 
     # ── how they are sent ────────────────────────────────────────────────────────────────────────
@@ -77,6 +78,21 @@ class ItemCalls(ItemActions[M], ABC, Generic[M, Got, Many, Scan, Writes, Count, 
             write.request["ReturnValues"] = "ALL_OLD"
         return self._write(write)
 
+    @overload
+    def update(
+        self,
+        key: Any,
+        *changes: Change[Any],
+        set: Mapping[Any, Any] | None = None,
+        remove: Iterable[Attribute] | None = None,
+        add: Mapping[Any, Any] | None = None,
+        delete: Mapping[Any, Any] | None = None,
+        if_: Where = None,
+        return_old: bool = False,
+        return_new: Literal[True],
+    ) -> New: ...
+
+    @overload
     def update(
         self,
         key: Any,
@@ -88,7 +104,20 @@ class ItemCalls(ItemActions[M], ABC, Generic[M, Got, Many, Scan, Writes, Count, 
         if_: Where = None,
         return_old: bool = False,
         return_new: bool = False,
-    ) -> Got:
+    ) -> Got: ...
+
+    def update(
+        self,
+        key: Any,
+        *changes: Change[Any],
+        set: Mapping[Any, Any] | None = None,
+        remove: Iterable[Attribute] | None = None,
+        add: Mapping[Any, Any] | None = None,
+        delete: Mapping[Any, Any] | None = None,
+        if_: Where = None,
+        return_old: bool = False,
+        return_new: bool = False,
+    ) -> Got | New:
         """Changes attributes of the item, and makes it where it is missing: `update(key, User.visits.add(1))`.
 
         `set` and its like are the dict handle's. With an instance as the key its version is checked.
@@ -271,7 +300,7 @@ class ItemCalls(ItemActions[M], ABC, Generic[M, Got, Many, Scan, Writes, Count, 
 
 
 class ItemTable(
-    ItemCalls[M, M | None, PagedItems[M], SegmentedItems[M], ItemBatch[M], int, list[M]],
+    ItemCalls[M, M | None, M, PagedItems[M], SegmentedItems[M], ItemBatch[M], int, list[M]],
     Generic[M],
 ):
     """The typed items of a table of a `Database`. Cheap to make, safe to share between threads."""
@@ -336,6 +365,7 @@ class AsyncItemTable(
     ItemCalls[
         M,
         Coroutine[Any, Any, "M | None"],
+        Coroutine[Any, Any, M],
         AsyncPagedItems[M],
         "AsyncSegmentedItems[M]",
         AsyncItemBatch[M],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from penstock.client.batches.batch_queue import BatchReport, Duplicates
 from penstock.client.batches.batch_reads import ReadPlan, read_batch
@@ -82,6 +82,7 @@ PARALLEL_PAGE = 4_000
 """Items of a page of a parallel scan, at most: 1 MB of very small ones would take 25 MB in Python for each worker."""
 
 Got = TypeVar("Got")  # by get, put, update and delete: an item or None
+New = TypeVar("New")  # by update with return_new: an item
 Many = TypeVar("Many")  # by query and scan
 Scan = TypeVar("Scan")  # by parallel_scan
 Writes = TypeVar("Writes")  # by batch
@@ -90,7 +91,7 @@ Found = TypeVar("Found")  # by batch_get: items
 Matches = TypeVar("Matches")  # by search
 
 
-class TableCalls(TableActions, ABC, Generic[Got, Many, Scan, Writes, Done, Found, Matches]):
+class TableCalls(TableActions, ABC, Generic[Got, New, Many, Scan, Writes, Done, Found, Matches]):
     """One table of a database. Cheap to make; nothing is asked before a method needs it."""
 
     # ── how they are sent ────────────────────────────────────────────────────────────────────────
@@ -141,6 +142,24 @@ class TableCalls(TableActions, ABC, Generic[Got, Many, Scan, Writes, Done, Found
         request = requests.put_request(self.name, self._known, item, if_, names, values)
         return self._send(requests.put(request, self._known, return_old))
 
+    @overload
+    def update(
+        self,
+        key: Key,
+        *,
+        set: Mapping[Any, Any] | None = None,
+        remove: Iterable[Attribute] | None = None,
+        add: Mapping[Any, Any] | None = None,
+        delete: Mapping[Any, Any] | None = None,
+        expression: str | None = None,
+        if_: Where = None,
+        return_old: bool = False,
+        return_new: Literal[True],
+        names: Names = None,
+        values: Values = None,
+    ) -> New: ...
+
+    @overload
     def update(
         self,
         key: Key,
@@ -155,7 +174,23 @@ class TableCalls(TableActions, ABC, Generic[Got, Many, Scan, Writes, Done, Found
         return_new: bool = False,
         names: Names = None,
         values: Values = None,
-    ) -> Got:
+    ) -> Got: ...
+
+    def update(
+        self,
+        key: Key,
+        *,
+        set: Mapping[Any, Any] | None = None,
+        remove: Iterable[Attribute] | None = None,
+        add: Mapping[Any, Any] | None = None,
+        delete: Mapping[Any, Any] | None = None,
+        expression: str | None = None,
+        if_: Where = None,
+        return_old: bool = False,
+        return_new: bool = False,
+        names: Names = None,
+        values: Values = None,
+    ) -> Got | New:
         """Changes attributes of the item, and makes it where it is missing.
 
         `set` and `add` take attributes (a name or `F`) to values; a value of `set` may be computed: `F("n") + 1`.
@@ -350,7 +385,7 @@ class TableCalls(TableActions, ABC, Generic[Got, Many, Scan, Writes, Done, Found
         return {at: self._cursor("Scan", asked[at], reading, None, page_size, token) for at, token in left}
 
 
-class Table(TableCalls[Item | None, Items, ParallelScan, Batch, BatchReport, Iterator[Item], list[Match]]):
+class Table(TableCalls[Item | None, Item, Items, ParallelScan, Batch, BatchReport, Iterator[Item], list[Match]]):
     """One table of a `Database`. Cheap to make, safe to share between threads."""
 
     def __init__(self, database: Database, name: str, known: TableKey | None = None) -> None:

@@ -386,7 +386,7 @@ def worker(place: Place, handler: str | None, concurrency: int, burst: bool, as_
 
     Ctrl-C (or SIGTERM) stops the worker gracefully; a second one stops it at once.
     """
-    from penstock.cli.worker import stop_on_signals
+    from penstock.cli.jobs.worker import stop_on_signals
 
     log_warnings()
     dead: list[str] = []

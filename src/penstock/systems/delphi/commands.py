@@ -15,7 +15,7 @@ from typing import Any
 import click
 import orjson
 
-from penstock.cli.jobs import change_each, entry_line
+from penstock.cli.jobs.commands import change_each, entry_line
 from penstock.cli.kit.databases import open_database
 from penstock.cli.kit.exit_codes import NOT_FOUND, WORK_FAILED, CommandFailed
 from penstock.cli.kit.groups import group

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from penstock.cli.jobs.worker import stop_on_signals
 from penstock.cli.kit.databases import Absent, open_database
 from penstock.cli.kit.exit_codes import FAILED, NOT_FOUND, WORK_FAILED, CommandFailed
 from penstock.cli.kit.groups import group
 from penstock.cli.kit.logs import log_warnings
 from penstock.cli.kit.options import db_option, dry_run_option, json_option, listen_options, place_options, resumable
 from penstock.cli.kit.output import count_text, one_line, print_json, print_result, size_text
-from penstock.cli.worker import stop_on_signals
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files, open_files

@@ -16,7 +16,8 @@ from typing import Literal
 from penstock.client.database import Database
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
-from penstock.tables.apply.table_changer import MAX_WAIT_SECONDS, Pace, Progress, Report, TableChanger, run_together
+from penstock.tables.apply.conversations import MAX_WAIT_SECONDS, Pace, Report, run_together
+from penstock.tables.apply.table_changer import Progress, TableChanger
 from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.plan.changes import Change, CreateTable, DeleteTable
 from penstock.tables.plan.failures import Failure, TableFailed
@@ -98,7 +99,7 @@ def apply(
     for one in survey.with_work:
         changers[one.name] = TableChanger(one, pace, tags=tags, policy=policy)
     try:
-        run_together(db, changers.values(), pace, report)
+        run_together(db, [one.steps() for one in changers.values()], pace, report)
     except KeyboardInterrupt:
         raise Interrupted(_report_of(survey.tables, changers)) from None
     return _report_of(survey.tables, changers)
@@ -207,6 +208,6 @@ def _work(db: Database, table: TableSurvey, tell: Tell, seconds: float = MAX_WAI
         if isinstance(event, Progress):
             tell(f"{event.table} is {event.status}" + (f": {event.change}" if event.change else ""))
 
-    run_together(db, [work], pace, report)
+    run_together(db, [work.steps()], pace, report)
     if work.failure is not None:
         raise TableFailed(work.failure)

@@ -1,34 +1,19 @@
-"""One table's changes, carried out: a conversation with the database that can be left and taken up at any point.
-Several conversations run side by side in one thread.
+"""One table's changes, carried out: a conversation (conversations.py) that can be left and taken up at any point.
 
-1. A conversation is a generator: it asks (`Request`) and is sent the answer, or the error is thrown into it; it pauses
-   (`Pause`); it tells how far it is (anything else), and that is reported. It does no I/O and never sleeps.
-2. `run_together` does both: the asks of one round go out side by side, and it sleeps only when every conversation
-   pauses, until the first of them wants to go on.
-3. Before each change the table is looked at: what is under way is waited for, and what is there already is not done
+1. Before each change the table is looked at: what is under way is waited for, and what is there already is not done
    again. So the next run finishes one that was cut off, whoever began it.
-4. One change at a time: DynamoDB makes or deletes one index of a table at once.
-5. Whatever happens is in the changer afterwards: what is done, what was being done, and why it failed.
-6. What this run has not begun itself, and what DynamoDB refuses for now, is told while it is waited for (`Waiting`);
+2. One change at a time: DynamoDB makes or deletes one index of a table at once.
+3. Whatever happens is in the changer afterwards: what is done, what was being done, and why it failed.
+4. What this run has not begun itself, and what DynamoDB refuses for now, is told while it is waited for (`Waiting`);
    or not waited for at all, where the pace says so.
-7. Ctrl-C, wherever it arrives, leaves at once: nothing is waited for but the calls in flight.
-
-It is one file, and long, because the conversation, its waiting and its calls are read together.
 """
 
 from __future__ import annotations
 
-import random
-import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeVar, assert_never
 
-from penstock.client.database import Database
-from penstock.clock import Clock, SystemClock
 from penstock.errors import (
     ContinuousBackupsUnavailableException,
     DynamoDBError,
@@ -42,8 +27,10 @@ from penstock.errors import (
     ValidationException,
 )
 from penstock.retry import Backoff
+from penstock.tables.apply.conversations import Pace, Pause, Steps, poll_seconds
+from penstock.tables.apply.requests import Json, Request, requests_of, with_definitions
 from penstock.tables.definitions import aws_shapes
-from penstock.tables.definitions.definition import Table, VectorIndex
+from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.resource_policy import same_policy
 from penstock.tables.plan.changes import (
     AddIndex,
@@ -55,22 +42,11 @@ from penstock.tables.plan.changes import (
     DropIndex,
     RemoveResourcePolicy,
     RemoveTags,
-    ReplaceTable,
-    SetDeletionProtection,
-    SetIndexMaximum,
-    SetIndexWarm,
-    SetMaximum,
     SetPitr,
     SetResourcePolicy,
-    SetSse,
     SetStream,
-    SetTableClass,
     SetTags,
     SetTtl,
-    SetWarm,
-    UpdateBilling,
-    UpdateIndexThroughput,
-    UpdateThroughput,
     describe_whole,
     fill_seconds,
 )
@@ -85,131 +61,6 @@ from penstock.tables.plan.failures import (
     failure_of,
 )
 from penstock.tables.plan.survey import TableSurvey
-
-Json = dict[str, Any]
-T = TypeVar("T")
-
-SIDE_BY_SIDE = 10
-"""Tables worked on at once: AWS lets 50 to 500 be in motion, and throttles a burst of control-plane calls."""
-
-FIRST_POLL_SECONDS = 0.1
-LONGEST_POLL_SECONDS = 5.0
-POLL_GROWTH = 1.2
-"""So that a wait is noticed to be over after at most a fifth of it more."""
-
-MAX_WAIT_SECONDS = 3_600.0
-"""How long one run waits for what is under way; it goes on without us, and the next run joins it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One call: DynamoDB's name for it, and its body."""
-
-    operation: str
-    body: Mapping[str, Any] = field(hash=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    seconds: float
-
-
-Steps = Generator[Any, Json, T]
-"""A conversation that ends with a T."""
-
-Report = Callable[[Any], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Time and chance, passed in; and how much is done at once."""
-
-    clock: Clock = field(default_factory=SystemClock)
-    sleep: Callable[[float], object] = time.sleep
-    chance: Callable[[], float] = random.random
-    max_wait_seconds: float = MAX_WAIT_SECONDS
-    side_by_side: int = SIDE_BY_SIDE
-    waits_for_others: bool = True
-    """Whether a run waits for what it has not begun itself; for its own changes it always does."""
-
-
-def poll_seconds(attempt: int) -> float:
-    """How long to wait before the look after this one, counted from 0: short at first, then ever longer."""
-    # The cap is reached before attempt 40; the power of a large one would overflow.
-    return min(LONGEST_POLL_SECONDS, FIRST_POLL_SECONDS * POLL_GROWTH ** min(attempt, 40))
-
-
-def run_together(db: Database, changers: Iterable[TableChanger], pace: Pace, report: Report) -> None:
-    """Runs each table's conversation to its end, `pace.side_by_side` of them at a time.
-
-    An error that a conversation does not catch ends the run.
-    """
-    with ThreadPoolExecutor(pace.side_by_side, thread_name_prefix="penstock-tables") as pool:
-        _Runner(db, pace, report, pool).run(deque(changer.steps() for changer in changers))
-
-
-class _Conversation:
-    """A conversation that is under way: when it may go on, and what it has asked."""
-
-    __slots__ = ("ask", "due_at", "steps")
-
-    def __init__(self, steps: Steps[Any]) -> None:
-        self.steps = steps
-        self.due_at = float("-inf")
-        self.ask: Request | None = None
-
-
-class _Runner:
-    def __init__(self, db: Database, pace: Pace, report: Report, pool: ThreadPoolExecutor) -> None:
-        self._db, self._pace, self._report, self._pool = db, pace, report, pool
-
-    def run(self, queue: deque[Steps[Any]]) -> None:
-        running: list[_Conversation] = []
-        while queue or running:
-            while queue and len(running) < self._pace.side_by_side:
-                running.append(_Conversation(queue.popleft()))
-            now = self._pace.clock.now()
-            due = [one for one in running if one.due_at <= now]
-            if not due:
-                self._pace.sleep(min(one.due_at for one in running) - now)
-                continue
-            ended = self._round(due)
-            running = [one for one in running if one not in ended]
-
-    def _round(self, due: list[_Conversation]) -> list[_Conversation]:
-        """One ask of each conversation that has one, all at once; gives those that have ended."""
-        asking = [one for one in due if one.ask is not None]
-        # One alone needs no thread, and an embedded database is asked in this one.
-        answers = map(self._answer, asking) if len(asking) == 1 else self._pool.map(self._answer, asking)
-        ended = [one for one in due if one.ask is None and not self._advance(one, None)]
-        return ended + [one for one, answer in zip(asking, answers, strict=True) if not self._advance(one, answer)]
-
-    def _answer(self, one: _Conversation) -> Json | PenstockError:
-        assert one.ask is not None
-        try:
-            return self._db.execute(one.ask.operation, dict(one.ask.body))
-        except PenstockError as error:
-            return error
-
-    def _advance(self, one: _Conversation, answer: Json | PenstockError | None) -> bool:
-        """Takes a conversation to its next ask or pause; false if it has ended."""
-        one.ask = None
-        try:
-            step = one.steps.throw(answer) if isinstance(answer, PenstockError) else _send(one.steps, answer)
-            while not isinstance(step, Request | Pause):
-                self._report(step)
-                step = next(one.steps)
-        except StopIteration:
-            return False
-        if isinstance(step, Request):
-            one.ask = step
-        else:
-            one.due_at = self._pace.clock.now() + step.seconds
-        return True
-
-
-def _send(steps: Steps[Any], answer: Json | None) -> Any:
-    return next(steps) if answer is None else steps.send(answer)
 
 
 def status_of(description: Json) -> str:
@@ -249,16 +100,6 @@ def is_done(change: Change, description: Json) -> bool:
             return live.stream is None
         case _:
             return False
-
-
-def with_definitions(request: Request, change: Change, description: Json) -> Request:
-    """A new index needs the types of its key; moto takes those that it is sent for all that there are, so all are."""
-    if not isinstance(change, AddIndex) or "AttributeDefinitions" not in request.body:
-        return request
-    # One type for each name, or nobody knows which one is taken: the change's own, and the service compares it.
-    every = {one.name: one for one in (*aws_shapes.from_description(description).attributes, *change.attributes)}
-    definitions = aws_shapes.attribute_definitions(sorted(every.values()))
-    return Request(request.operation, {**request.body, "AttributeDefinitions": definitions})
 
 
 def tags_visible(change: SetTags | RemoveTags, tags: Mapping[str, str]) -> bool:
@@ -307,7 +148,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What is waited for that this run has not begun itself, told before every look (6)."""
+    """What is waited for that this run has not begun itself, told before every look (4)."""
 
     table: str
     change: str
@@ -381,7 +222,7 @@ class TablePoller:
             yield from self._wait_for_others("it is DELETING", attempt) if others else self._pause(attempt)
 
     def _wait_for_others(self, reason: str, attempt: int, seconds: float | None = None) -> Steps[None]:
-        """A pause for what this run has not begun itself: told, or refused (6)."""
+        """A pause for what this run has not begun itself: told, or refused (4)."""
         self._note_reason(reason)
         waited = self._pace.clock.now() - self._reason_since
         if not self._pace.waits_for_others and waited >= (SETTLE_SECONDS if self._has_changed else 0.0):
@@ -761,130 +602,3 @@ class TableChanger(TablePoller):
         except PolicyNotFoundException:
             return ""
         return str(answer.get("Policy") or "")
-
-
-# ── the calls of a change ───────────────────────────────────────────────────────────────────────────
-
-
-def requests_of(
-    change: Change, name: str, *, arn: str = "", tags: Mapping[str, str] | None = None
-) -> tuple[Request, ...]:
-    """The calls that make `change` on the table of this full name.
-
-    `arn` is needed for tags and the resource policy. `tags` are put on a new table beside its own. `ReplaceTable` has
-    none: it is refused.
-    """
-    match change:
-        case CreateTable(table):
-            return _creation(table, name, tags)
-        case DeleteTable():
-            return (Request("DeleteTable", {"TableName": name}),)
-        case ReplaceTable():
-            return ()
-        case SetTtl(attribute):
-            return (_ttl(name, attribute, enabled=True),)
-        case ClearTtl(attribute):
-            return (_ttl(name, attribute, enabled=False),)
-        case SetPitr(days):
-            return (_recovery(name, days),)
-        case SetTags(new):
-            return (Request("TagResource", {"ResourceArn": arn, "Tags": aws_shapes.tag_list(new)}),)
-        case RemoveTags(keys):
-            return (Request("UntagResource", {"ResourceArn": arn, "TagKeys": list(keys)}),)
-        case SetResourcePolicy(policy):
-            return (Request("PutResourcePolicy", {"ResourceArn": arn, "Policy": policy}),)
-        case RemoveResourcePolicy():
-            return (Request("DeleteResourcePolicy", {"ResourceArn": arn}),)
-        case _:
-            return (Request("UpdateTable", {"TableName": name, **_update(change)}),)
-
-
-Update = (
-    AddIndex
-    | ClearStream
-    | DropIndex
-    | SetDeletionProtection
-    | SetIndexMaximum
-    | SetIndexWarm
-    | SetMaximum
-    | SetSse
-    | SetStream
-    | SetTableClass
-    | SetWarm
-    | UpdateBilling
-    | UpdateIndexThroughput
-    | UpdateThroughput
-)
-
-
-def _update(change: Update) -> Json:
-    """The members of an UpdateTable request."""
-    match change:
-        case AddIndex():
-            return _new_index(change)
-        case DropIndex(index):
-            gone = {"IndexName": index.name}
-            is_vector = isinstance(index, VectorIndex)
-            return {"VectorIndexUpdates": [{"Delete": gone}]} if is_vector else _index_update("Delete", gone)
-        case UpdateBilling(billing, _, indexes):
-            updates = [
-                {"Update": {"IndexName": one, "ProvisionedThroughput": aws_shapes.units(units)}}
-                for one, units in indexes
-            ]
-            return aws_shapes.capacity(billing) | ({"GlobalSecondaryIndexUpdates": updates} if updates else {})
-        case UpdateThroughput(units):
-            return {"ProvisionedThroughput": aws_shapes.units(units)}
-        case UpdateIndexThroughput(index, units):
-            return _index_update("Update", {"IndexName": index, "ProvisionedThroughput": aws_shapes.units(units)})
-        case SetMaximum(maximum):
-            return {"OnDemandThroughput": aws_shapes.maximum(maximum)}
-        case SetIndexMaximum(index, maximum):
-            return _index_update("Update", {"IndexName": index, "OnDemandThroughput": aws_shapes.maximum(maximum)})
-        case SetWarm(warm):
-            return {"WarmThroughput": aws_shapes.warm(warm)}
-        case SetIndexWarm(index, warm):
-            return _index_update("Update", {"IndexName": index, "WarmThroughput": aws_shapes.warm(warm)})
-        case SetStream(view):
-            return {"StreamSpecification": aws_shapes.stream(view)}
-        case ClearStream():
-            return {"StreamSpecification": aws_shapes.stream(None)}
-        case SetDeletionProtection(enabled):
-            return {"DeletionProtectionEnabled": enabled}
-        case SetTableClass(table_class):
-            return {"TableClass": table_class}
-        case SetSse(sse):
-            return {"SSESpecification": aws_shapes.encryption(sse)}
-        case _:
-            assert_never(change)
-
-
-def _new_index(change: AddIndex) -> Json:
-    definitions = aws_shapes.attribute_definitions(change.attributes)
-    if not isinstance(change.index, VectorIndex):
-        return {"AttributeDefinitions": definitions, **_index_update("Create", aws_shapes.index_shape(change.index))}
-    created = {"VectorIndexUpdates": [{"Create": aws_shapes.vector_index_shape(change.index)}]}
-    return created | ({"AttributeDefinitions": definitions} if definitions else {})
-
-
-def _creation(table: Table, name: str, tags: Mapping[str, str] | None) -> tuple[Request, ...]:
-    """TTL and recovery have calls of their own, once the table is ACTIVE."""
-    calls = [Request("CreateTable", aws_shapes.create_request(table, name, tags))]
-    if table.ttl is not None:
-        calls.append(_ttl(name, table.ttl, enabled=True))
-    if table.pitr:
-        calls.append(_recovery(name, table.pitr))
-    return tuple(calls)
-
-
-def _ttl(name: str, attribute: str, *, enabled: bool) -> Request:
-    specification = {"Enabled": enabled, "AttributeName": attribute}
-    return Request("UpdateTimeToLive", {"TableName": name, "TimeToLiveSpecification": specification})
-
-
-def _recovery(name: str, days: int) -> Request:
-    specification = aws_shapes.recovery(days)
-    return Request("UpdateContinuousBackups", {"TableName": name, "PointInTimeRecoverySpecification": specification})
-
-
-def _index_update(action: str, body: Json) -> Json:
-    return {"GlobalSecondaryIndexUpdates": [{action: body}]}

@@ -57,7 +57,7 @@ def _argument_problems(
     for name in named:
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
-            mend = f"Did you mean {near[0]!r}" if near else f"It may have {', '.join(names)}"
+            mend = f"Did you mean {near[0]!r}?" if near else f"It may have {', '.join(names)}"
             found.append(Problem(place, f"{name!r} is no member of {_article(kind)}", mend))
     taken = {*by_place[: len(given)], *named}
     for one in parameters:

@@ -30,7 +30,7 @@ def allow_problems(allow: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for rule, reason in allow.items():
         if rule not in DOCTOR_RULES:
             near = difflib.get_close_matches(str(rule), DOCTOR_RULES, n=1)
-            mend = f"Did you mean {near[0]!r}" if near else f"There is {', '.join(DOCTOR_RULES)}"
+            mend = f"Did you mean {near[0]!r}?" if near else f"There is {', '.join(DOCTOR_RULES)}"
             yield f"allow names {rule!r}, which is no rule of doctor's", mend
         elif not isinstance(reason, str) or not reason.strip():
             mend = f'Say why, for example allow={{"{rule}": "a cache, rebuilt every night"}}'

@@ -36,8 +36,17 @@ class Shape:
     several: bool = False
 
 
-def _shape(*, required: str = "", unread: str = "", several: bool = False, **members: Shape | Leaf) -> Shape:
-    return Shape(members, frozenset(required.split()), frozenset(unread.split()), several)
+Members = Mapping[str, Shape | Leaf]
+
+
+def shape(
+    *common: Members, required: str = "", unread: str = "", several: bool = False, **members: Shape | Leaf
+) -> Shape:
+    """An object of these members; the names of those that it must have, and that are not read, between spaces."""
+    every: dict[str, Shape | Leaf] = {}
+    for some in (*common, members):
+        every |= some
+    return Shape(every, frozenset(required.split()), frozenset(unread.split()), several)
 
 
 def _one_of(*texts: str) -> Leaf:
@@ -50,18 +59,18 @@ _FLAG = Leaf("true or false", lambda value: isinstance(value, bool))
 _WHOLE = Leaf("a whole number", lambda value: type(value) is int)
 _OBJECT = Leaf("an object or a text", lambda value: isinstance(value, dict | str))
 
-_ATTRIBUTES = _shape(required="AttributeName AttributeType", several=True, AttributeName=_TEXT, AttributeType=_TEXT)
-_KEY = _shape(required="AttributeName KeyType", several=True, AttributeName=_TEXT, KeyType=_one_of("HASH", "RANGE"))
-_PROJECTION = _shape(required="ProjectionType", ProjectionType=_TEXT, NonKeyAttributes=_TEXTS)
-_UNITS = _shape(
+_ATTRIBUTES = shape(required="AttributeName AttributeType", several=True, AttributeName=_TEXT, AttributeType=_TEXT)
+_KEY = shape(required="AttributeName KeyType", several=True, AttributeName=_TEXT, KeyType=_one_of("HASH", "RANGE"))
+_PROJECTION = shape(required="ProjectionType", ProjectionType=_TEXT, NonKeyAttributes=_TEXTS)
+_UNITS = shape(
     required="ReadCapacityUnits WriteCapacityUnits",
     ReadCapacityUnits=_WHOLE,
     WriteCapacityUnits=_WHOLE,
     unread="LastIncreaseDateTime LastDecreaseDateTime NumberOfDecreasesToday",
 )
-_MAXIMUM = _shape(MaxReadRequestUnits=_WHOLE, MaxWriteRequestUnits=_WHOLE)
-_WARM = _shape(ReadUnitsPerSecond=_WHOLE, WriteUnitsPerSecond=_WHOLE, unread="Status")
-_LOCAL_INDEXES = _shape(
+_MAXIMUM = shape(MaxReadRequestUnits=_WHOLE, MaxWriteRequestUnits=_WHOLE)
+_WARM = shape(ReadUnitsPerSecond=_WHOLE, WriteUnitsPerSecond=_WHOLE, unread="Status")
+_LOCAL_INDEXES = shape(
     required="IndexName KeySchema Projection",
     several=True,
     IndexName=_TEXT,
@@ -69,7 +78,7 @@ _LOCAL_INDEXES = _shape(
     Projection=_PROJECTION,
     unread="IndexArn IndexSizeBytes IndexStatus ItemCount ProvisionedThroughput",
 )
-_GLOBAL_INDEXES = _shape(
+_GLOBAL_INDEXES = shape(
     required="IndexName KeySchema Projection",
     several=True,
     IndexName=_TEXT,
@@ -81,15 +90,15 @@ _GLOBAL_INDEXES = _shape(
     WarmThroughput=_WARM,
     unread="Backfilling IndexArn IndexSizeBytes ItemCount",
 )
-_VECTOR_INDEXES = _shape(
+_VECTOR_INDEXES = shape(
     required="IndexName VectorAttribute Dimensions DistanceFunction Projection",
     several=True,
     IndexName=_TEXT,
     IndexStatus=_TEXT,
-    VectorAttribute=_shape(required="AttributeName", AttributeName=_TEXT),
+    VectorAttribute=shape(required="AttributeName", AttributeName=_TEXT),
     Dimensions=_WHOLE,
     DistanceFunction=_one_of("COSINE", "DOT_PRODUCT", "EUCLIDEAN"),
-    SearchSchema=_shape(
+    SearchSchema=shape(
         required="AttributeName SearchSchemaElementType",
         several=True,
         AttributeName=_TEXT,
@@ -98,14 +107,14 @@ _VECTOR_INDEXES = _shape(
     Projection=_PROJECTION,
     unread="Backfilling IndexArn IndexSizeBytes ItemCount",
 )
-_TABLE = _shape(
+_TABLE = shape(
     required="AttributeDefinitions KeySchema",
     TableName=_TEXT,
     BillingMode=_one_of("PAY_PER_REQUEST", "PROVISIONED"),
     DeletionProtectionEnabled=_FLAG,
     AttributeDefinitions=_ATTRIBUTES,
     KeySchema=_KEY,
-    BillingModeSummary=_shape(
+    BillingModeSummary=shape(
         BillingMode=_one_of("PAY_PER_REQUEST", "PROVISIONED"), unread="LastUpdateToPayPerRequestDateTime"
     ),
     ProvisionedThroughput=_UNITS,
@@ -114,9 +123,9 @@ _TABLE = _shape(
     LocalSecondaryIndexes=_LOCAL_INDEXES,
     GlobalSecondaryIndexes=_GLOBAL_INDEXES,
     VectorIndexes=_VECTOR_INDEXES,
-    StreamSpecification=_shape(required="StreamEnabled", StreamEnabled=_FLAG, StreamViewType=_TEXT),
-    TableClassSummary=_shape(TableClass=_TEXT, unread="LastUpdateDateTime"),
-    SSEDescription=_shape(
+    StreamSpecification=shape(required="StreamEnabled", StreamEnabled=_FLAG, StreamViewType=_TEXT),
+    TableClassSummary=shape(TableClass=_TEXT, unread="LastUpdateDateTime"),
+    SSEDescription=shape(
         Status=_one_of("DISABLED", "DISABLING", "ENABLED", "ENABLING", "UPDATING"),
         SSEType=_one_of("AES256", "KMS"),
         KMSMasterKeyArn=_TEXT,
@@ -129,20 +138,20 @@ _TABLE = _shape(
         "TableSizeBytes TableStatus TableThroughputModeSummary"
     ),
 )
-_RECOVERY = _shape(
+_RECOVERY = shape(
     PointInTimeRecoveryStatus=_one_of("DISABLED", "ENABLED"),
     RecoveryPeriodInDays=_WHOLE,
     unread="EarliestRestorableDateTime LatestRestorableDateTime",
 )
 _BESIDE: dict[str, Shape | Leaf] = {
-    "TimeToLiveDescription": _shape(
+    "TimeToLiveDescription": shape(
         TimeToLiveStatus=_one_of("DISABLED", "DISABLING", "ENABLED", "ENABLING"), AttributeName=_TEXT
     ),
     "ContinuousBackupsDescription": Shape(
         {**_RECOVERY.members, "PointInTimeRecoveryDescription": _RECOVERY},
         unread=_RECOVERY.unread | {"ContinuousBackupsStatus"},
     ),
-    "Tags": _shape(required="Key Value", several=True, Key=_TEXT, Value=_TEXT),
+    "Tags": shape(required="Key Value", several=True, Key=_TEXT, Value=_TEXT),
     "Ignore": _TEXTS,
     "ResourcePolicy": _OBJECT,
     "Allow": _OBJECT,
@@ -166,36 +175,41 @@ class WrongMember:
 
 def wrong_members(document: Mapping[str, Any]) -> tuple[WrongMember, ...]:
     """Each member that no definition has, with the nearest name; that is missing; or that is of another kind."""
-    found = tuple(_wrong(document, _WRAPPED if "Table" in document else _BARE, ""))
+    found = wrong_by(document, _WRAPPED if "Table" in document else _BARE)
     return found or tuple(_wrong_together(document))
 
 
-def _wrong(value: Any, shape: Shape | Leaf, place: str) -> Iterator[WrongMember]:
-    if isinstance(shape, Leaf):
-        if not shape.is_right(value):
-            yield WrongMember(place, f"is {_shown(value)}, and not {shape.words}")
-    elif shape.several:
+def wrong_by(document: Mapping[str, Any], form: Shape) -> tuple[WrongMember, ...]:
+    """What is wrong in an object that is to have this form."""
+    return tuple(_wrong(document, form, ""))
+
+
+def _wrong(value: Any, form: Shape | Leaf, place: str) -> Iterator[WrongMember]:
+    if isinstance(form, Leaf):
+        if not form.is_right(value):
+            yield WrongMember(place, f"is {_shown(value)}, and not {form.words}")
+    elif form.several:
         if not isinstance(value, list):
             yield WrongMember(place, f"is {_shown(value)}, and not a list of objects")
             return
-        one_shape = Shape(shape.members, shape.required, shape.unread)
+        one_shape = Shape(form.members, form.required, form.unread)
         for at, one in enumerate(value):
             yield from _wrong(one, one_shape, f"{place}/{at}")
     elif not isinstance(value, dict):
         yield WrongMember(place, f"is {_shown(value)}, and not an object")
     else:
-        yield from _wrong_object(value, shape, place)
+        yield from _wrong_object(value, form, place)
 
 
-def _wrong_object(value: Mapping[str, Any], shape: Shape, place: str) -> Iterator[WrongMember]:
+def _wrong_object(value: Mapping[str, Any], form: Shape, place: str) -> Iterator[WrongMember]:
     for name, inner in value.items():
         pointer = f"{place}/{name.replace('~', '~0').replace('/', '~1')}"
-        below = shape.members.get(name)
+        below = form.members.get(name)
         if below is not None:
             yield from _wrong(inner, below, pointer)
-        elif name not in shape.unread:
-            yield WrongMember(pointer, f"is unknown{_suggestion(name, shape)}")
-    for name in sorted(shape.required - value.keys()):
+        elif name not in form.unread:
+            yield WrongMember(pointer, f"is unknown{_suggestion(name, form)}")
+    for name in sorted(form.required - value.keys()):
         yield WrongMember(f"{place}/{name}", "is missing")
 
 

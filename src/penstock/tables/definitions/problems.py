@@ -75,7 +75,7 @@ class Problem:
     """`mytables.py:12`: the file and the line of the definition, where they are known."""
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.text}. {self.mend}."
+        return f"{self.place}: {self.text}. {self.mend}{'' if self.mend.endswith('?') else '.'}"
 
     @property
     def located(self) -> str:
@@ -507,5 +507,5 @@ def _ignore_problems(table: Table, where: str) -> Iterator[Problem]:
     for name in table.ignore:
         if name not in IGNORABLE:
             near = difflib.get_close_matches(name, IGNORABLE, n=1)
-            mend = f"Did you mean {near[0]!r}" if near else f"It may name {', '.join(IGNORABLE)}"
+            mend = f"Did you mean {near[0]!r}?" if near else f"It may name {', '.join(IGNORABLE)}"
             yield Problem(where, f"ignore names {name!r}, which is no member that can be left to others", mend)

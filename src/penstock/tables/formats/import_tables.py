@@ -19,11 +19,12 @@ from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.definitions.export_file import export_text, exported_tags
+from penstock.tables.definitions.own_tables import own_tables
 from penstock.tables.definitions.problems import problems_of
 from penstock.tables.formats import cloudformation, python_source, terraform
 from penstock.tables.formats.export import write_whole
 from penstock.tables.plan.failures import Failure, WrongState, failure_of
-from penstock.tables.plan.survey import NOT_YET, REKEY_TABLE, WORKERS, Live, inspect_all, side_by_side
+from penstock.tables.plan.survey import NOT_YET, WORKERS, Live, inspect_all, side_by_side
 from penstock.tables.plan.unmanaged import not_managed
 
 Format = Literal["python", "json", "cloudformation", "terraform"]
@@ -33,9 +34,6 @@ DEFAULT_OUT: Mapping[Format, str] = {
     "cloudformation": "template.json",
     "terraform": "tables.tf",
 }
-OWN_TABLES = frozenset({REKEY_TABLE, "penstock-state"})
-"""Penstock keeps its own state there; nobody defines them."""
-
 NOTES_FILE = "not-compared.txt"
 
 
@@ -73,7 +71,7 @@ def read_tables(
     policy: str = "",
 ) -> Imported:
     """The tables of these names, else all that begin with the prefix; with tags, only those that have them."""
-    wanted = list(dict.fromkeys(names)) or sorted(set(db.tables()) - OWN_TABLES)
+    wanted = list(dict.fromkeys(names)) or sorted(set(db.tables()) - own_tables())
     wanted = [name for name in wanted if name.startswith(prefix)]
     tables: list[Table] = []
     failures: list[Failure] = []

@@ -9,22 +9,15 @@ from typing import Any
 from penstock.tables.definitions.definition import PITR_DAYS, Attribute, Index, Maximum, Table, Throughput, VectorIndex
 from penstock.tables.definitions.resource_policy import policy_document
 
-_MODULE = "penstock.tables.definitions.definition"
-
 
 def module_text(tables: Iterable[Table], comments: Mapping[str, Sequence[str]] | None = None) -> str:
     """The module's text; `comments` are lines that stand over a table, by its name."""
     said = comments or {}
     bodies = [_commented(said.get(table.name, ()), _table(table)) for table in tables]
     text = "".join(f"{body},\n" for body in bodies)
-    names = ("Index", "Table", "VectorIndex")
-    imports = [_import("penstock", names, text), _import(_MODULE, ("Maximum", "Throughput"), text)]
-    return f"{''.join(imports)}\nall = [\n{text}]\n"
-
-
-def _import(module: str, names: Sequence[str], text: str) -> str:
-    needed = [name for name in names if _is_used(name, text)]
-    return f"from {module} import {', '.join(needed)}\n" if needed else ""
+    names = ("Index", "Maximum", "Table", "Throughput", "VectorIndex")
+    used = ", ".join(name for name in names if _is_used(name, text))
+    return f"from penstock import {used}\n\nall = [\n{text}]\n"
 
 
 def _is_used(name: str, text: str) -> bool:

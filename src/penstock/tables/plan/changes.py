@@ -1,6 +1,6 @@
 """Changes of a table: one class a change, what each costs, and what each is called.
 
-A change says what, not how; `apply/table_changer.py` says how. Everything here is pure.
+A change says what, not how; `apply/requests.py` says how. Everything here is pure.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from penstock.errors import (
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
 from penstock.tables.definitions.definition import Index, Naming, Table, VectorIndex, check_names
+from penstock.tables.definitions.own_tables import REKEY_TABLE
 from penstock.tables.definitions.problems import DefinitionError, check, problems_of
 from penstock.tables.plan.changes import (
     Change,
@@ -52,9 +53,6 @@ _FORGOTTEN = frozenset({"sse", "table_class", "warm"})
 """What DynamoDB Local, which is known by its ARNs, takes without a word and never tells again."""
 
 _LOOKING = "looking at it"
-
-REKEY_TABLE = "penstock-rekey"
-"""Where rekeys are kept: their source table, and the phase that they are in (rekey/state.py)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from penstock.leases import HeldLease, LeaseLost, LeaseRenewer
 from penstock.processes import has_ended, this_process
 from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Table
-from penstock.tables.plan.survey import REKEY_TABLE as TABLE
+from penstock.tables.definitions.own_tables import REKEY_TABLE as TABLE
 from penstock.tables.rekey.new_table import TableOptions
 
 LEASE_SECONDS = 30.0

@@ -21,7 +21,8 @@ from penstock.client.wrappers.wrapper import Exchange, Wrapper, short_name
 from penstock.errors import PenstockError
 from penstock.leases import LeaseLost
 from penstock.tables.apply.apply import ApplyReport, Interrupted, apply, silent
-from penstock.tables.apply.table_changer import AlreadyMade, Pace, Report
+from penstock.tables.apply.conversations import Pace, Report
+from penstock.tables.apply.table_changer import AlreadyMade
 from penstock.tables.definitions.definition import Table
 from penstock.tables.plan.changes import (
     AddIndex,

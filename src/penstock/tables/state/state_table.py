@@ -48,10 +48,9 @@ from penstock.optimistic import Conflict
 from penstock.processes import has_ended, this_process
 from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.own_tables import state_table_name
 from penstock.tables.plan.failures import TableFailed
 
-DEFAULT_NAME: Final = "penstock-state"
-NAME_VARIABLE: Final = "PENSTOCK_STATE_TABLE"
 ACTOR_VARIABLE: Final = "PENSTOCK_ACTOR"
 LEASE_SECONDS: Final = 30.0
 
@@ -62,11 +61,6 @@ _RECORD: Final = "record#"
 
 Thing = tuple[str, str]
 """A kind and a name: ("table", "orders"), ("rekey", "orders"), ("migration", "orders")."""
-
-
-def state_table_name(environment: Mapping[str, str] | None = None) -> str:
-    """PENSTOCK_STATE_TABLE, else `penstock-state` (1)."""
-    return (os.environ if environment is None else environment).get(NAME_VARIABLE) or DEFAULT_NAME
 
 
 def actor() -> str:
@@ -267,10 +261,12 @@ class StateTable:
             yield tuple(held)
 
     def holder(self, thing: Thing) -> Holder | None:
-        """Who holds a lease on the thing now."""
+        """Who holds a lease on the thing now; nobody, where its process has ended: the next one takes it at once."""
         item = self._get(thing, _LEASE_KEY)
         holder = None if item is None else _holder_of(item)
-        return None if holder is None or holder.until <= self._clock.now() else holder
+        if holder is None or holder.until <= self._clock.now() or has_ended(holder.process):
+            return None
+        return holder
 
     def acquire(
         self, thing: Thing, *, purpose: str = "", wait_seconds: float = 0.0, on_wait: Waiting | None = None

@@ -19,10 +19,12 @@ from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import PITR_DAYS, Table
 from penstock.tables.definitions.export_file import ExportError
 from penstock.tables.definitions.problems import check
+from penstock.tables.definitions.readers.template_members import wrong_capacity, wrong_properties
 from penstock.tables.definitions.resource_policy import policy_text
 
 TABLE = "AWS::DynamoDB::Table"
 GLOBAL_TABLE = "AWS::DynamoDB::GlobalTable"
+SIMPLE_TABLE = "AWS::Serverless::SimpleTable"
 DEEPEST = 100
 """Levels of nested values that are resolved."""
 
@@ -57,7 +59,10 @@ def read_template(document: Mapping[str, Any], file: str, parameters: Mapping[st
         place = f"Resources.{name}"
         if name.startswith("Fn::ForEach"):
             raise ExportError(file, f"{place}: loops are not read; give the processed template instead")
-        if not isinstance(resource, Mapping) or resource.get("Type") not in (TABLE, GLOBAL_TABLE):
+        kind = resource.get("Type") if isinstance(resource, Mapping) else None
+        if kind == SIMPLE_TABLE:
+            notes.append(f"{name}: {SIMPLE_TABLE}, which is a table in the processed template only")
+        if kind not in (TABLE, GLOBAL_TABLE):
             continue
         if "Condition" in resource and not functions.condition(str(resource["Condition"]), f"{place}.Condition"):
             continue
@@ -66,8 +71,12 @@ def read_template(document: Mapping[str, Any], file: str, parameters: Mapping[st
             raise ExportError(file, f"{place}.Properties is no object")
         if shape.get("TableName") is None:
             shape["TableName"] = _generated_name(file, name, given)
+        is_global = kind == GLOBAL_TABLE
+        wrong = wrong_properties(shape, is_global=is_global) or wrong_capacity(shape, is_global=is_global)
+        if wrong:
+            raise ExportError(file, "; ".join(f"{place}.Properties{_dotted(one.pointer)} {one.text}" for one in wrong))
         try:
-            shape, found = _merge_replica(shape, given) if resource["Type"] == GLOBAL_TABLE else (shape, [])
+            shape, found = _merge_replica(shape, given) if is_global else (shape, [])
             table = table_of(shape)
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
             raise ExportError(file, f"{place}: {_reason(error)}") from error
@@ -76,6 +85,11 @@ def read_template(document: Mapping[str, Any], file: str, parameters: Mapping[st
         notes += [f"{table.name}: {one}" for one in [*found, *_unmanaged(shape)]]
     _check_parameters(document, file, given.keys() - functions.used)
     return Template(tuple(tables), tuple(notes))
+
+
+def _dotted(pointer: str) -> str:
+    """`/Indexes/0/KeySchema` as places are written here: `.Indexes[0].KeySchema`."""
+    return "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in pointer.split("/")[1:])
 
 
 def _reason(error: Exception) -> str:
@@ -127,6 +141,7 @@ def table_of(shape: Mapping[str, Any]) -> Table:
 
 _NUMBERS = frozenset(
     {
+        "Dimensions",
         "MaxReadRequestUnits",
         "MaxWriteRequestUnits",
         "ReadCapacityUnits",
@@ -215,7 +230,7 @@ def _merge_capacity(merged: Json, replica: Mapping[str, Any]) -> None:
         }
         if limit:
             shape["OnDemandThroughput"] = limit
-        write = shape.pop("WriteProvisionedThroughputSettings", None) or merged.get("WriteProvisioned")
+        write = shape.pop("WriteProvisionedThroughputSettings", None)
         read = reader.get("ReadProvisionedThroughputSettings") or replica.get("ReadProvisionedThroughputSettings")
         if write and merged.get("BillingMode") != "PAY_PER_REQUEST":
             shape["ProvisionedThroughput"] = {

@@ -39,6 +39,47 @@ _BESIDE = {
 }
 """Resources that belong to a table: the value that names it, and what they are."""
 
+_TABLES_OWN = frozenset(
+    {
+        "arn",
+        "attribute",
+        "billing_mode",
+        "deletion_protection_enabled",
+        "global_secondary_index",
+        "global_table_witness",
+        "hash_key",
+        "id",
+        "import_table",
+        "key_schema",
+        "local_secondary_index",
+        "name",
+        "on_demand_throughput",
+        "point_in_time_recovery",
+        "range_key",
+        "read_capacity",
+        "region",
+        "replica",
+        "restore_backup_arn",
+        "restore_date_time",
+        "restore_source_name",
+        "restore_source_table_arn",
+        "restore_to_latest_time",
+        "server_side_encryption",
+        "stream_arn",
+        "stream_enabled",
+        "stream_label",
+        "stream_view_type",
+        "table_class",
+        "tags",
+        "tags_all",
+        "timeouts",
+        "ttl",
+        "warm_throughput",
+        "write_capacity",
+    }
+)
+"""What the resource has in the provider's versions up to 6.37; a newer one may say more of a table."""
+
 Json = Mapping[str, Any]
 
 
@@ -70,6 +111,8 @@ def read_terraform(document: Json, file: str) -> Template:
         notes += [note] if note else []
         regions = ", ".join(str(replica.get("region_name")) for replica in given.get("replica") or ())
         notes += [f"{table.name}: replicas in {regions}"] if regions else []
+        unknown = ", ".join(sorted(member for member, value in given.items() if value and member not in _TABLES_OWN))
+        notes += [f"{table.name}: {unknown} ({address})"] if unknown else []
     return Template(tuple(tables), (*notes, *_notes(resources)))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.jobs import open_store, print_line, store_options
+from penstock.cli.jobs.commands import open_store, print_line, store_options
 from penstock.cli.kit.exit_codes import NOT_FOUND, CommandFailed
 from penstock.cli.kit.groups import group
 from penstock.cli.kit.options import confirm, json_option, token_option, yes_option

@@ -23,7 +23,8 @@ from typing import Any
 import click
 import orjson
 
-from penstock.cli.items import View, exact_option, print_rows, verbose_option
+from penstock.cli.items.commands import View, exact_option, print_rows, verbose_option
+from penstock.cli.items.sql_prompt import Completer, History, Prompt, history_file
 from penstock.cli.kit.databases import open_database
 from penstock.cli.kit.exit_codes import FAILED, CommandFailed, end_with
 from penstock.cli.kit.grid import text_width
@@ -31,7 +32,6 @@ from penstock.cli.kit.groups import command as make_command
 from penstock.cli.kit.groups import show_error
 from penstock.cli.kit.options import db_option, json_option, parse_value
 from penstock.cli.kit.output import ProgressLine, count_text, has_reader, one_line
-from penstock.cli.sql_prompt import Completer, History, Prompt, history_file
 from penstock.client.database import Database
 from penstock.client.items.values import encode
 from penstock.errors import (

@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 import orjson
 
-from penstock.cli.jobs import files_of, job_argument, open_jobs, print_line, print_result, store_options
+from penstock.cli.jobs.commands import files_of, job_argument, open_jobs, print_line, print_result, store_options
 from penstock.cli.kit import databases, groups
 from penstock.cli.kit.exit_codes import INTERRUPTED, NOT_FOUND, NOT_READY, WORK_FAILED, CommandFailed, end_with
 from penstock.cli.kit.logs import log_warnings

@@ -69,9 +69,9 @@ _ONE_REFUSED = {WORK_FAILED: "one could not be changed", **_NO_SUCH_JOB}
 
 
 _COPIES: Final = {
-    "pull": ("penstock.cli.job_copies:pull", "Copy a job from any database into a local file."),
-    "debug": ("penstock.cli.job_copies:debug", "Run a pulled job here, in the foreground, also under pdb."),
-    "fork": ("penstock.cli.job_copies:fork", "Make a new job from the checkpoints of an old one."),
+    "pull": ("penstock.cli.jobs.copies:pull", "Copy a job from any database into a local file."),
+    "debug": ("penstock.cli.jobs.copies:debug", "Run a pulled job here, in the foreground, also under pdb."),
+    "fork": ("penstock.cli.jobs.copies:fork", "Make a new job from the checkpoints of an old one."),
 }
 
 

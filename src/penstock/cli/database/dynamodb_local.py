@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from penstock.cli import serve
+from penstock.cli.database import serve
 from penstock.cli.kit import groups
 from penstock.server.server import DEFAULT_PORT
 

@@ -19,12 +19,12 @@ from typing import Any, Final
 import click
 import orjson
 
-from penstock.cli.jobs import names_text
+from penstock.cli.jobs.commands import names_text
+from penstock.cli.jobs.supervisor import SourceFiles, Supervisor
 from penstock.cli.kit import groups
 from penstock.cli.kit.exit_codes import LEASE_LOST, WORK_FAILED, end_with
 from penstock.cli.kit.logs import JsonFormatter, log_as_json, log_warnings
 from penstock.cli.kit.output import one_line
-from penstock.cli.supervisor import SourceFiles, Supervisor
 from penstock.client.database import Database
 from penstock.client.transports.base import Capabilities
 from penstock.client.wrappers.metering import Meter, Metering
