@@ -273,7 +273,7 @@ def _csv_forms(file: BinaryIO) -> Iterator[tuple[str, dict[str, Any]]]:
     data = file if file.seekable() else io.BytesIO(file.read())
     text = io.TextIOWrapper(data, csv_encoding(data), errors="replace", newline="")
     rows = csv_reader(text)
-    names = next(rows, [])
+    names: list[str] = next(rows, [])
     missing = [name for name in ("AccountId", "RunTime") if name not in names]
     if missing:
         raise PenstockError(f"The first line of the file has no column {missing[0]}. Name the columns there.")
