@@ -248,6 +248,40 @@ def test_an_analyst_adds_a_csv_file_and_sees_what_failed(
     assert run("list", "--processed", "--no-adopt").stderr == "2 records\n"
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        "AccountId;RunTime;Art\r\nMüller;2026-03-01;Gutschrift, Skonto\r\n".encode("cp1252"),
+        "sep=;\r\nAccountId;RunTime;Art\r\nMüller;2026-03-01;Gutschrift, Skonto\r\n".encode("utf-8-sig"),
+        "AccountId\tRunTime\tArt\nMüller\t2026-03-01\tGutschrift, Skonto\n".encode("utf-16"),
+    ],
+)
+def test_a_csv_file_that_a_german_spreadsheet_saved_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").write_bytes(data)
+    with connect("a.db") as db:
+        create_tables(db, Config())
+    result = CliRunner().invoke(cli, ["accounts", "add", "x.csv", "--db", "a.db"])
+    assert result.stdout == "Added 1 record.\n", result.output
+    with connect("a.db") as db:
+        (record,) = RecordModel(db).query_unprocessed()
+    assert record == {"AccountId": "Müller", "RunTime": "2026-03-01", "Art": "Gutschrift, Skonto", "Processed": 0}
+
+
+def test_a_record_of_a_file_that_is_refused_is_named_by_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with connect("a.db") as db:
+        create_tables(db, Config())
+    (tmp_path / "x.json").write_text('[{"AccountId": "a", "RunTime": "t"}, {"AccountId": 1, "RunTime": "t"}]')
+    result = CliRunner().invoke(cli, ["accounts", "add", "x.json", "--db", "a.db"])
+    assert result.exit_code == 1
+    assert "record 2: AccountId" in result.stderr and "Added before it: 1 record." in result.stderr
+
+
 def test_a_csv_file_without_its_columns_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with connect("a.db") as db:

@@ -88,6 +88,9 @@ def test_a_company_is_shown_listed_and_found(loaded: None) -> None:
     assert shown["counts"]["expenses"] == 30
     assert shown["subscription"]["status"] == "active"
     assert "expenses      30" in run("company", "show", "sample-c0001").output
+    # Expenses may be imported before anybody has written the company.
+    run("expenses", "add", "unwritten", "--amount", "5", "--currency", "EUR", "--date", "2026-01-02")
+    assert "expenses      1\n" in run("company", "show", "unwritten").output
     page = told("company", "list", "--limit", "1")
     rest = told("company", "list", "--token", page["token"])
     assert {one["companyId"] for one in page["items"] + rest["items"]} == {"sample-c0001", "sample-c0002"}

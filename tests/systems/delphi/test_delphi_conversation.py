@@ -59,6 +59,12 @@ def test_a_byte_order_mark_and_any_script_are_read():
     assert parse_conversation(text.encode()).comments[0].text == "計程車 façade 🚲 été"
 
 
+def test_an_export_that_a_german_spreadsheet_saved_again_is_read():
+    data = "\ufeffcomment-id;author-id;comment-body\r\n1;7;Mehr Bäume, weniger Autos\r\n".encode()
+    (comment,) = parse_conversation(data).comments
+    assert (comment.id, comment.author, comment.text) == (1, "7", "Mehr Bäume, weniger Autos")
+
+
 @pytest.mark.parametrize(
     ("data", "told"),
     [

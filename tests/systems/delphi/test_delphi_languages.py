@@ -87,6 +87,19 @@ def test_a_second_language_counts_from_three_certain_comments_on():
     assert set(detect_languages([*GERMAN, french[0]])) == {"de"}
 
 
+def test_in_a_conversation_of_two_languages_short_comments_are_in_their_own():
+    """Read as the other language, their function words would be words of a topic: "Busse, am"."""
+    french = [
+        "Les pistes cyclables devraient être séparées de la chaussée.",
+        "Il faut plus de bancs dans les parcs de la ville.",
+        "Le marché du samedi est trop petit pour le quartier.",
+        "Il faut plus de bus le week-end",
+        "Il faut plus de bus",
+    ]
+    codes = detect_languages([*GERMAN, *french, "Die Mieten sind zu hoch", "Bus"])
+    assert codes == ("de",) * 6 + ("fr",) * 5 + ("de",) * 2
+
+
 def test_a_given_language_overrides_and_an_unknown_one_is_refused():
     assert detect_languages(GERMAN, "nl") == ("nl",) * 6
     with pytest.raises(PenstockError, match="no language 'xx': give auto, or one of af, ar"):

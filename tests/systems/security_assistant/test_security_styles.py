@@ -17,6 +17,7 @@ from penstock.systems.security_assistant.drawing.drawing_check import (
     check_against,
     check_drawing_marks,
 )
+from penstock.systems.security_assistant.drawing.legend import type_of
 from penstock.systems.security_assistant.drawing.page import Drawing
 from penstock.systems.security_assistant.drawing.pdf import read_drawing
 from penstock.systems.security_assistant.drawing.schedule import Evaluation
@@ -222,3 +223,80 @@ def test_S2_16_a_legend_explains_a_code_with_one_short_word() -> None:
         for one in count_components(read_drawing(pdf_of([sheet.content()], [sheet.size]))).found
     }
     assert found == tags
+
+
+def test_S2_16_a_french_legend_says_that_p_is_a_door() -> None:
+    """Nothing on the sheet explains P01; its legend speaks of a porte."""
+    sheet = Sheet((420, 300))
+    sheet.text(30, 280, "LÉGENDE", 9, anchor="start")
+    words = {"LB": "Lecteur de badge", "CP": "Contact de porte", "DM": "Détecteur de mouvement"}
+    for at, (code, meaning) in enumerate(words.items()):
+        sheet.text(30, 260 - 14 * at, code, 6, anchor="start")
+        sheet.text(60, 260 - 14 * at, meaning, 6, anchor="start")
+    tags = {"P01": "door", "P02": "door", "LB-1": "reader", "CP-1": "door_contact", "DM-1": "motion_detector"}
+    for at, tag in enumerate(tags):
+        sheet.text(60 + 70 * at, 120, tag, 7)
+    assert types_on(sheet) == tags
+
+
+def test_S2_16_doors_and_devices_of_one_number_are_not_all_doors() -> None:
+    """Without a legend that is known: numbers in boxes are the doors, codes beside them are told as unknown."""
+    sheet = Sheet((420, 300))
+    for at in range(3):
+        x = 80 + 120 * at
+        sheet.rect(x, 200, 30, 14)
+        sheet.text(x, 200, f"0.{at + 1:02}", 7)
+        for row, code in enumerate(("ZQ", "XJ", "DC")):
+            sheet.circle(x, 150 - 40 * row, 13)
+            sheet.text(x, 155 - 40 * row, code, 7)
+            sheet.text(x, 145 - 40 * row, f"0.{at + 1:02}", 7)
+    drawing = read_drawing(pdf_of([sheet.content()], [sheet.size]))
+    found = count_components(drawing)
+    assert found.by_type == {"door": 3, "door_contact": 3}
+    checked = check_drawing_marks(drawing, found)
+    assert checked.score < 80 and "ZQ 0.01" in checked.findings[0].message
+
+
+def test_S2_16_marks_of_the_plan_beside_a_legend_are_none_of_its_entries() -> None:
+    """`DPS-213` in the legend's column is a tag, and a mark in the line of an entry is not what that explains."""
+    sheet = Sheet((420, 300))
+    sheet.text(250, 280, "LEGENDA", 9, anchor="start")
+    for at, (code, meaning) in enumerate((("KL", "Kaartlezer"), ("DK", "Drukknop"), ("DC", "Deurcontact"))):
+        sheet.text(260, 260 - 14 * at, code, 6)
+        sheet.text(280, 260 - 14 * at, meaning, 6, anchor="start")
+    for at, code in enumerate(("KL", "DC", "DK")):  # beside the lines of other entries
+        sheet.circle(210, 257 - 20 * at, 9)
+        sheet.text(210, 260 - 20 * at, code, 6)
+        sheet.text(210, 253 - 20 * at, "13", 6)
+    sheet.text(205, 180, "DC-14", 7)
+    assert types_on(sheet) == {
+        "KL 13": "reader",
+        "DK 13": "exit_button",
+        "DC 13": "door_contact",
+        "DC-14": "door_contact",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("Détecteur de mouvement", "motion_detector"),
+        ("Kaartlezer", "reader"),
+        ("Drukknop uitgang", "exit_button"),
+        ("Magneetslot", "magnetic_lock"),
+        ("Contatto magnetico", "door_contact"),
+        ("Lettore di badge", "reader"),
+        ("Elettroserratura", "electric_lock"),
+        ("Cerradura electromagnética", "magnetic_lock"),
+        ("Pulsador de salida", "exit_button"),
+        ("Elektroschloss", "electric_lock"),
+    ],
+)
+def test_S2_16_devices_are_known_by_their_words_in_several_languages(words: str, kind: str) -> None:
+    assert type_of(words) == kind
+
+
+def types_on(sheet: Sheet) -> dict[str, str]:
+    """Designator → type of everything that is found."""
+    found = count_components(read_drawing(pdf_of([sheet.content()], [sheet.size]))).found
+    return {one.designator: one.type for one in found}

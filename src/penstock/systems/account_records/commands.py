@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import os
 from collections.abc import Callable, Iterator
@@ -35,7 +34,7 @@ from penstock.cli.kit.output import count_text, one_line, plain, print_json, pri
 from penstock.cli.records import Bar, load_function, show_failures
 from penstock.cli.tables.options import layout_option
 from penstock.client.database import Database
-from penstock.client.items.values import Item
+from penstock.client.items.values import InvalidValue, Item
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.records.executors import Function
 from penstock.records.run.report import Report
@@ -52,6 +51,7 @@ from penstock.systems.account_records.models.record import STATE, RecordMissing,
 from penstock.systems.account_records.models.user import UserMissing, UserModel
 from penstock.systems.account_records.services.dynamodb import create_tables, open_database
 from penstock.systems.account_records.services.record_processor import RecordProcessor
+from penstock.systems.csv_files import csv_encoding, csv_reader
 from penstock.systems.schema_variants import SchemaVariant
 
 _MAKER = "penstock accounts create-tables"
@@ -223,15 +223,24 @@ def add(
       penstock accounts add records.csv --db accounts.db
 
     FILE contains a JSON object, an array of objects, or one object a line, with AccountId, RunTime and other
-    attributes. A .csv file has these names in its first line. A record with the same key is replaced.
+    attributes. A .csv file has these names in its first line; its encoding and its delimiter are detected. A record
+    with the same key is replaced.
     """
     if (file is None) == (account is None and run_time is None):
         raise click.UsageError("Give a FILE of records, or --account and --run-time of one.")
     shown: list[dict[str, Any]] = []
     number = 0
     with place.records() as records, resumable("Records that were added are replaced."):
-        for form in _forms(file) if file is not None else [_form(account, run_time, texts)]:
-            added = records.put_item(form)
+        for where, form in _forms(file) if file is not None else [("", _form(account, run_time, texts))]:
+            try:
+                added = records.put_item(form)
+            except InvalidValue as error:
+                if not where:
+                    raise
+                before = count_text(number, "record")
+                raise PenstockError(
+                    f"{where}: {error}. Added before it: {before}. Correct it and run again."
+                ) from error
             number += 1
             if as_json:
                 shown.append(plain(added))
@@ -242,8 +251,8 @@ def _form(account: str | None, run_time: str | None, texts: tuple[str, ...]) -> 
     return {"AccountId": account, "RunTime": run_time, "Processed": 0, **parse_pairs("--set", texts)}
 
 
-def _forms(file: BinaryIO) -> Iterator[dict[str, Any]]:
-    """A line at a time, unless the file is one document."""
+def _forms(file: BinaryIO) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each with its place. A line at a time, unless the file is one document."""
     if str(getattr(file, "name", "")).lower().endswith(".csv"):
         yield from _csv_forms(file)
         return
@@ -253,27 +262,29 @@ def _forms(file: BinaryIO) -> Iterator[dict[str, Any]]:
     except orjson.JSONDecodeError:
         whole = _parse_json(first + file.read(), "the file")
     for number, form in enumerate(whole if isinstance(whole, list) else [whole], start=1):
-        yield _check_record(form, f"record {number}")
+        yield f"record {number}", _check_record(form, f"record {number}")
     for number, line in enumerate(file, start=2):
         if line.strip():
-            yield _check_record(_parse_json(line, f"line {number}"), f"line {number}")
+            yield f"line {number}", _check_record(_parse_json(line, f"line {number}"), f"line {number}")
 
 
-def _csv_forms(file: BinaryIO) -> Iterator[dict[str, Any]]:
+def _csv_forms(file: BinaryIO) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows of a CSV file as texts; an empty cell is no attribute, and Processed is a number."""
-    try:
-        rows = csv.DictReader(io.TextIOWrapper(file, "utf-8-sig", newline=""))
-        missing = [name for name in ("AccountId", "RunTime") if name not in (rows.fieldnames or ())]
-        if missing:
-            raise PenstockError(f"The first line of the file has no column {missing[0]}. Name the columns there.")
-        for row in rows:
-            if None in row:
-                raise PenstockError(f"line {rows.line_num} has more cells than the first line has names")
-            form: dict[str, Any] = {name: value for name, value in row.items() if value}
-            state = form.get("Processed", "0")
-            yield form | {"Processed": int(state) if state in ("0", "1") else state}
-    except UnicodeDecodeError as error:
-        raise PenstockError("The file is no UTF-8 text. Save it as UTF-8.") from error
+    data = file if file.seekable() else io.BytesIO(file.read())
+    text = io.TextIOWrapper(data, csv_encoding(data), errors="replace", newline="")
+    rows = csv_reader(text)
+    names: list[str] = next(rows, [])
+    missing = [name for name in ("AccountId", "RunTime") if name not in names]
+    if missing:
+        raise PenstockError(f"The first line of the file has no column {missing[0]}. Name the columns there.")
+    for cells in rows:
+        if len(cells) > len(names):
+            raise PenstockError(f"line {rows.line_num} has more cells than the first line has names")
+        form: dict[str, Any] = {name: value for name, value in zip(names, cells, strict=False) if value}
+        if not form:
+            continue  # an empty line
+        state = form.get("Processed", "0")
+        yield f"line {rows.line_num}", form | {"Processed": int(state) if state in ("0", "1") else state}
 
 
 def _check_record(form: Any, where: str) -> dict[str, Any]:

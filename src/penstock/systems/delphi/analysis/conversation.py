@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from penstock.errors import PenstockError
 from penstock.files.keys import normalize
+from penstock.systems.csv_files import HEAD_CHARACTERS, csv_delimiter
 
 Reason = Literal["blank", "moderated", "duplicate"]
 
@@ -90,7 +91,9 @@ def parse_conversation(data: bytes, *, name: str = "comments.csv") -> Conversati
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadConversation(f"{name}: byte {error.start:,} is not UTF-8. Save the file as UTF-8.") from error
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    # A spreadsheet saves with another delimiter where commas are decimal marks.
+    delimiter = csv_delimiter(text[:HEAD_CHARACTERS])
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         header = [column.strip().lower() for column in next(rows, [])]
         _check_header(header, name)

@@ -1,6 +1,7 @@
 """Languages: which one a comment is in, and what of it says something.
 
-1. A conversation has a main language. A comment has another one only if that is certain, and several comments have it.
+1. A conversation has a main language. It has another one only if several comments are certainly in it; then comments
+   that are likely in it are, too.
 2. Function words (stopwordsiso, and words of opinion from stop_words.txt) are no words of a topic, in any language.
 3. Chinese and Japanese are cut into words. Other scripts without blanks (Thai, Lao, Khmer, Burmese) are cut at function
    words only: there, two neighbouring letters are a word.
@@ -28,6 +29,9 @@ _SAMPLE_CHARACTERS: Final = 60_000
 """So much text tells the language of a conversation."""
 _LEAST_LETTERS: Final = 25
 _CERTAIN: Final = 0.99
+_FEWEST_LETTERS: Final = 14
+_LIKELY: Final = 0.9
+"""Of shorter texts, and less certain ones, in a language that the conversation is known to have."""
 _LEAST_COMMENTS: Final = 3
 _LEAST_SHARE: Final = 0.02
 _RELATIVES: Final = {
@@ -323,13 +327,17 @@ def detect_languages(texts: Sequence[str], given: str = AUTO) -> tuple[str, ...]
     if check_language(given) != AUTO:
         return (given,) * len(texts)
     main, _ = _classify(" ".join(texts)[:_SAMPLE_CHARACTERS])
-    others: list[str] = []
-    for text in texts:
-        code, sure = _classify(text) if _letters(text) >= _LEAST_LETTERS else (main, 0.0)
-        others.append(code if sure >= _CERTAIN and code in language_codes() else main)
-    counts = Counter(others)
+    guesses = [_guess(text, main) for text in texts]
+    certain = Counter(code for code, sure, letters in guesses if sure >= _CERTAIN and letters >= _LEAST_LETTERS)
     least = max(_LEAST_COMMENTS, _LEAST_SHARE * len(texts))
-    return tuple(code if counts[code] >= least else main for code in others)
+    spoken = {code for code, count in certain.items() if count >= least and code in language_codes()}
+    return tuple(code if code in spoken and sure >= _LIKELY else main for code, sure, _ in guesses)
+
+
+def _guess(text: str, main: str) -> tuple[str, float, int]:
+    """The language of a text, how sure that is, and its letters; of a text that is too short, the main language."""
+    letters = _letters(text)
+    return (*(_classify(text) if letters >= _FEWEST_LETTERS else (main, 0.0)), letters)
 
 
 def _classify(text: str) -> tuple[str, float]:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,14 +18,12 @@ from typing import Any, Final
 
 import orjson
 
+from penstock.systems.csv_files import csv_encoding, csv_reader
 from penstock.systems.excel_reports.sources.errors import BadData
 from penstock.systems.excel_reports.sources.source import MOST_COLUMNS, Row, distinct_names
 
 JSON_BYTES: Final = 64 * 1024 * 1024
 """Of a JSON document, which is read whole. JSON Lines and CSV are read row by row, and have no such limit."""
-_HEAD_BYTES: Final = 64 * 1024
-_SNIFFED_ROWS: Final = 30
-_DELIMITERS: Final = ",;\t|"
 _DEPTH: Final = 3
 _GENERIC: Final = frozenset({"items", "data", "results", "rows", "records", "value", "values", "list", "content"})
 """Names of lists that say nothing: then the file's own name is better."""
@@ -50,17 +46,10 @@ def csv_header(path: Path) -> list[str]:
 
 @contextmanager
 def _csv_reader(path: Path) -> Iterator[Any]:
-    encoding = _encoding(path)
+    with path.open("rb") as data:
+        encoding = csv_encoding(data)
     with path.open(encoding=encoding, errors="replace", newline="") as file:
-        head = file.read(_HEAD_BYTES)
-        file.seek(0)
-        hint = head[:6].lower()
-        if hint.startswith("sep=") and len(hint) > 4:  # what Excel writes before the names
-            delimiter = hint[4]
-            file.readline()
-        else:
-            delimiter = _delimiter(head)
-        yield csv.reader(file, delimiter=delimiter)
+        yield csv_reader(file)
 
 
 def _csv_rows(name: str, reader: Any) -> Iterator[Row]:
@@ -84,47 +73,6 @@ def _csv_rows(name: str, reader: Any) -> Iterator[Row]:
 def _header(cells: Sequence[str]) -> list[str]:
     given = [" ".join(cell.split()) or f"Column {place}" for place, cell in enumerate(cells, start=1)]
     return distinct_names(given[:MOST_COLUMNS])
-
-
-def _encoding(path: Path) -> str:
-    """By the byte order mark; else UTF-8 if all of the file is, else Windows-1252."""
-    with path.open("rb") as file:
-        head = file.read(4)
-        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            return "utf-16"
-        if head.startswith(codecs.BOM_UTF8):
-            return "utf-8-sig"
-        file.seek(0)
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        try:
-            while block := file.read(1024 * 1024):
-                decoder.decode(block)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            return "cp1252"
-    return "utf-8"
-
-
-def _delimiter(head: str) -> str:
-    """The one that cuts the first rows most evenly into more than one cell."""
-    best, most = ",", 0.0
-    for delimiter in _DELIMITERS:
-        widths: list[int] = []
-        try:
-            for cells in csv.reader(io.StringIO(head), delimiter=delimiter):
-                if cells:
-                    widths.append(len(cells))
-                if len(widths) == _SNIFFED_ROWS:
-                    break
-        except csv.Error:
-            continue
-        if not widths or widths[0] < 2:  # the names are cut, too
-            continue
-        width, times = Counter(widths).most_common(1)[0]
-        score = times / len(widths) * min(width, 20) if width > 1 else 0
-        if score > most:
-            best, most = delimiter, score
-    return best
 
 
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────

@@ -22,6 +22,7 @@ from penstock.systems.security_assistant.drawing.legend import (
     KNOWN_TYPES,
     Entry,
     abbreviations_of,
+    door_letters,
     legend_of,
     page_legend,
     type_of,
@@ -133,11 +134,12 @@ class _Count:
         self.drawing = drawing
         self.legend = legend_of(drawing)
         self.meanings = {**(self.legend or CUSTOM), **abbreviations_of(drawing)}
+        self.door_codes = DOOR_CODES | door_letters(self.legend)
         self.seen: dict[str, Sighting] = {}
         self.scheduled: dict[str, str] = {}  # number of a door in a schedule → its key
 
     def meaning(self, code: str) -> str:
-        return self.meanings.get(code) or ("Door" if code in DOOR_CODES else "")
+        return self.meanings.get(code) or ("Door" if code in self.door_codes else "")
 
     def run(self) -> None:
         pages = [(page, *plan_marks(page)) for page in self.drawing.pages]
@@ -165,11 +167,16 @@ class _Count:
         devices |= set(self.scheduled)
         unknown = [mark for mark in marks if mark.number and mark.outline and not self.meaning(mark.code)]
         self.doors: set[int] = set()
-        for found in _alike(unknown):
+        taken: set[str] = set()
+        for found in sorted(_alike(unknown), key=lambda group: bool(group[0].code)):  # numbers alone first
+            numbers = {mark.number for mark in found}
             shared = sum(mark.number in devices for mark in found)
             long = len(found) > 1 and not found[0].code and len(found[0].number) >= _LONG_NUMBER
+            if found[0].code and len(numbers & taken) * 2 >= len(numbers):
+                continue  # the doors of these numbers are known: this code is a device's that nothing explains
             if shared * 2 >= len(found) or (long and found[0].outline != "box"):
                 self.doors |= {id(mark) for mark in found}
+                taken |= numbers
 
     def _is_door(self, mark: Mark) -> bool:
         return id(mark) in self.doors

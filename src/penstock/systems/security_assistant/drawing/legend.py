@@ -9,13 +9,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.files.errors import BadKey
 from penstock.files.keys import normalize_name
-from penstock.systems.security_assistant.drawing.marks import LETTERS, Nearby, as_code, page_runs
+from penstock.systems.security_assistant.drawing.marks import LETTERS, Nearby, as_code, page_runs, tags_in
 from penstock.systems.security_assistant.drawing.page import Drawing, Page, TextRun
 
 CUSTOM: Final = {
@@ -37,37 +37,42 @@ CUSTOM: Final = {
     **dict.fromkeys(("ACP", "DCU"), "Access control panel"),
 }
 """What is usual, for drawings without a legend."""
-DOOR_CODES: Final = frozenset({"D", "DR", "DOOR", "GATE", "TÜR", "PORTE", "PUERTA"})
+DOOR_CODES: Final = frozenset({"D", "DR", "DOOR", "GATE", "TÜR", "PORTE", "PUERTA", "PORTA", "DEUR"})
 """Legends seldom explain doors."""
+_DOOR_LETTERS: Final = (("P", re.compile(r"\b(?:portes?|puertas?|porta)\b")), ("T", re.compile(r"\b(?:tür|türe)")))
+"""A legend that speaks of *porte* is of an office that writes P01 at a door."""
 
 # The first that is found in a description decides, so the narrower ones stand first.
 _TYPES: Final = (
     *((part, "door_contact") for part in ("door contact", "door position", "door monitor", "magnetic contact")),
     *((part, "door_contact") for part in ("magnetkontakt", "türkontakt", "reed", "contact de porte")),
     ("door controller", "panel"),
-    *((part, "reader") for part in ("reader", "leser", "lecteur", "lector")),
+    *((part, "door_contact") for part in ("contatto magnetico", "contatto porta", "contacto de puerta")),
+    *((part, "reader") for part in ("reader", "leser", "lecteur", "lector", "lettore", "leitor", "lezer", "czytnik")),
     *((part, "exit_button") for part in ("exit button", "request to exit", "push to exit", "exit push", "exit device")),
-    *((part, "exit_button") for part in ("exit switch", "fluchttürtaster", "taster", "bouton", "pulsador")),
+    *((part, "exit_button") for part in ("exit switch", "fluchttürtaster", "taster", "bouton", "pulsador", "pulsante")),
+    *((part, "exit_button") for part in ("botón de salida", "botão", "drukknop", "uitgangsknop", "przycisk")),
     *((part, "break_glass") for part in ("break glass", "emergency release", "emergency door release")),
-    *((part, "camera") for part in ("camera", "kamera", "caméra", "cámara", "cctv")),
-    *((part, "electric_strike") for part in ("strike", "türöffner", "gâche")),
+    *((part, "camera") for part in ("camera", "kamera", "caméra", "cámara", "câmera", "telecamera", "cctv")),
+    *((part, "electric_strike") for part in ("strike", "türöffner", "gâche", "abrepuertas", "incontro")),
     *(
         (part, "magnetic_lock")
-        for part in ("magnetic", "maglock", "electromagnet", "em lock", "haftmagnet", "ventouse")
+        for part in ("magnetic", "maglock", "electromagn", "elettromagn", "em lock", "haftmagnet", "ventouse")
     ),
-    *(
-        (part, "electric_lock")
-        for part in ("electric lock", "motor lock", "motorschloss", "lock", "schloss", "serrure")
-    ),
-    *((part, "motion_detector") for part in ("motion", "passive infrared", " pir ", "bewegungsmelder")),
-    *((part, "door_contact") for part in ("contact", "kontakt")),
+    ("magneetslot", "magnetic_lock"),
+    *((part, "electric_lock") for part in ("elektrisch slot", "motorslot")),
+    *((part, "electric_lock") for part in ("electric lock", "motor lock", "motorschloss", "lock", "schloss")),
+    *((part, "electric_lock") for part in ("serrure", "serratura", "cerradura")),
+    *((part, "motion_detector") for part in ("motion", "passive infrared", " pir ", "bewegungsmelder", "mouvement")),
+    *((part, "motion_detector") for part in ("movimiento", "movimento", "bewegingsmelder", "czujnik ruchu")),
+    *((part, "door_contact") for part in ("contact", "kontakt", "contatto")),
     *((part, "door_holder") for part in ("hold-open", "hold open", "door holder", "feststell")),
     *((part, "keypad") for part in ("keypad", "codetastatur")),
     *((part, "intercom") for part in ("intercom", "sprechstelle", "interphone", "entry phone")),
     *((part, "siren") for part in ("siren", "sounder", "sirene")),
     ("panel", "panel"),
     *((part, "exit_button") for part in (" rex ", " rte ", "exit")),
-    *((part, "door") for part in ("door", "gate", "tür", "porte")),
+    *((part, "door") for part in ("door", "gate", "tür", "porte", "puerta", " deur ")),
 )
 _AT_A_DOOR: Final = re.compile(
     r" (?:door|gate)s? (?:\w+ )?(?:closer|holder|operator|bell|terminal|alarm|interlock|release|unit|sounder|buzzer)s? "
@@ -76,7 +81,8 @@ _AT_A_DOOR: Final = re.compile(
 """What is fitted to a door and is none itself: a door closer, a Türschließer."""
 KNOWN_TYPES: Final = frozenset(kind for _, kind in _TYPES)
 _TITLE: Final = re.compile(
-    r"(?:\w+ ){0,3}(?:legende?|légende|leyenda|symbols?|abbreviations|key to symbols|zeichenerklärung|symbole)"
+    r"(?:\w+ ){0,3}(?:legend[ea]?|légende|leyenda|symbols?|abbreviations|key to symbols|zeichenerklärung|symbole|"
+    r"simbolog[ií]a)"
     r"(?: list| schedule| key)?",
     re.I,
 )
@@ -124,6 +130,12 @@ def legend_of(drawing: Drawing) -> dict[str, str]:
     return found
 
 
+def door_letters(legend: Mapping[str, str]) -> frozenset[str]:
+    """Codes of doors in the language of a legend, which it does not give another meaning."""
+    words = " ".join(legend.values()).casefold()
+    return frozenset(code for code, spoken in _DOOR_LETTERS if code not in legend and spoken.search(words))
+
+
 def abbreviations_of(drawing: Drawing) -> dict[str, str]:
     """What notes explain: `ML = MAGNETIC LOCK`; only what names a type of component."""
     found: dict[str, str] = {}
@@ -145,10 +157,21 @@ def page_legend(page: Page) -> list[Entry]:
     pairs = [(run, entry) for run in runs if (entry := _entry(run, nearby)) is not None]
     words = {id(entry.runs[1]) for run, entry in pairs if entry.runs[1:] and as_code(run)}
     pairs = [(run, entry) for run, entry in pairs if id(run) not in words]  # a description is no entry
+    pairs = _nearest_codes(pairs)
     found: list[Entry] = []
     for title in titles:
         found += _under(title, pairs)
     return found
+
+
+def _nearest_codes(pairs: Sequence[tuple[TextRun, Entry]]) -> list[tuple[TextRun, Entry]]:
+    """Words explain the code right before them: one farther left is a mark of the plan beside the legend."""
+    nearest: dict[int, float] = {}
+    for run, entry in pairs:
+        if as_code(run):
+            words = id(entry.runs[1])
+            nearest[words] = max(run.x, nearest.get(words, run.x))
+    return [(run, entry) for run, entry in pairs if not as_code(run) or run.x == nearest[id(entry.runs[1])]]
 
 
 def _under(title: TextRun, pairs: Sequence[tuple[TextRun, Entry]]) -> Iterator[Entry]:
@@ -183,7 +206,7 @@ def _entry(run: TextRun, nearby: Nearby[TextRun]) -> Entry | None:
         count, more = _count_after(words, nearby)
         return Entry(code, words.text.strip(), run.y, count, (run, words, *more))
     one = _ONE_TEXT.fullmatch(text) or _CAPITALS.fullmatch(text)
-    if one is None:
+    if one is None or tags_in(text):  # `DPS-213` is a tag of the plan, wherever it stands
         return None
     words_text = next(group for group in one.groups()[1:] if group)
     if one.re is _CAPITALS and type_of(words_text) not in KNOWN_TYPES:

@@ -7,7 +7,7 @@
    counted each time it is read. pypdf bounds a single stream; this bounds their sum. Only then PDFium reads the file,
    in a process of its own, which is bounded too.
 3. The same file gives the same drawing.
-4. A page without text of its own that has pictures or lines is read as a picture (scan.py), where that is installed.
+4. A page without text of its own that has pictures or lines is read as a picture (scans/), where that is installed.
 """
 
 from __future__ import annotations
