@@ -98,7 +98,7 @@ def test_a_worker_that_reads_no_hints_is_given_a_limited_number(app: penstock.Ap
     @app.task()
     def nothing() -> None: ...
 
-    claimed = [app.store.claim(nothing.enqueue(), "w1", 30.0) for _ in range(120)]
+    claimed = [app.store.claim(nothing.enqueue(), "w1", 3000.0) for _ in range(120)]
     for job in claimed:
         assert job is not None
         assert app.cancel(job.id).cancel_reason is not None
@@ -352,11 +352,11 @@ def test_leases_are_renewed_with_one_commit(app: penstock.App) -> None:
     def nothing() -> None: ...
 
     def claim() -> Job:
-        job = app.store.claim(nothing.enqueue(), "w1", 30.0)
+        job = app.store.claim(nothing.enqueue(), "w1", 3000.0)
         assert job is not None
         return job
 
-    attempts = [Attempt(app.store, claim(), time.monotonic() - 20) for _ in range(150)]
+    attempts = [Attempt(app.store, claim(), time.monotonic() - 2000) for _ in range(150)]
     mine, cancelled, busy = attempts[3:], attempts[0], attempts[1]
     app.cancel(cancelled.id)
     attempts[2].give_up(penstock.LeaseLost(attempts[2].id))

@@ -16,27 +16,15 @@ from penstock.jobs.context import Attempt
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import copy_with
-from penstock.jobs.worker import fetcher as fetcher_module
 from penstock.jobs.worker import worker as worker_module
 from penstock.jobs.worker.worker import Worker
 from penstock.testing.invariants import check
-
-LONG = 3600.0
 
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[penstock.App]:
     with penstock.App(tmp_path / "jobs.db") as app:
         yield app
-
-
-@pytest.fixture
-def undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow this machine is just now, no thread comes to help, and nothing is written for its age."""
-    monkeypatch.setattr(fetcher_module, "LINGER_SECONDS", LONG)
-    monkeypatch.setattr(fetcher_module, "_WATCH_SECONDS", LONG)
-    monkeypatch.setattr(fetcher_module, "_LONGEST_WATCH_SECONDS", LONG)
-    monkeypatch.setattr(fetcher_module, "_FRESH_SECONDS", LONG)
 
 
 def work(app: penstock.App, concurrency: int) -> Worker:

@@ -531,7 +531,7 @@ def test_importing_the_front_door_does_not_import_the_worker() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_a_short_job_and_the_next_ones_claim_share_a_commit(tmp_path: Path) -> None:
+def test_a_short_job_and_the_next_ones_claim_share_a_commit(tmp_path: Path, undisturbed: None) -> None:
     """Most of what a short job costs is its commits: two for the first, then one for each."""
     with penstock.App(tmp_path / "jobs.db") as app:
 
