@@ -1,4 +1,7 @@
-"""Microseconds of client CPU a call, against our server in another process: `python -m bench clients`."""
+"""Microseconds of client CPU a call, against our server in another process: `python -m bench clients`.
+
+`python -m bench typed` measures those alone that give typed items, beside our Table.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,7 @@ TITLES = {
     "pynamodb": "PynamoDB",
 }
 HEADINGS = {"GetItem": "GetItem", "PutItem": "PutItem", "BatchWriteItem": "25-item batch", "Query": "250-item Query"}
+TYPED = ("penstock-table", "penstock-typed", "pydynox", "pynamodb")
 COSTLY = ("BatchWriteItem", "Query")
 Figures = dict[str, dict[str, list[dict[str, float]]]]
 
@@ -85,8 +89,17 @@ class Worker:
 
 
 def run(options: Options) -> Section:
+    """Every client that can be found."""
+    return _measured(Section("clients", "Clients"), options, tuple(CLIENTS))
+
+
+def run_typed(options: Options) -> Section:
+    """Those that give typed items."""
+    return _measured(Section("typed", "Typed items"), options, TYPED)
+
+
+def _measured(section: Section, options: Options, clients: tuple[str, ...]) -> Section:
     plan = options.plan(PLANS)
-    section = Section("clients", "Clients")
     section.notes = [
         "CPU is the client process's own, all its threads (`process_time`); wall is what a caller waits. Calls come "
         f"one after another. {plan.rounds} rounds, in which the clients take turns. Where other work shares the "
@@ -96,7 +109,7 @@ def run(options: Options) -> Section:
     taken: Figures = {}
     with tempfile.TemporaryDirectory(prefix="bench-") as place, running(penstock(memory=True), Path(place)) as server:
         workload.load(server.execute, (workload.item(PARTITION, row) for row in range(ROWS)))
-        with _workers(server.url, options, section) as workers:
+        with _workers(server.url, options, section, clients) as workers:
             for _ in range(plan.rounds):
                 _round(plan, workers, taken)
     section.tables = [_table(taken, "cpu"), _table(taken, "wall"), _ratios(taken)]
@@ -110,10 +123,10 @@ def run(options: Options) -> Section:
 
 
 @contextmanager
-def _workers(url: str, options: Options, section: Section) -> Iterator[list[Worker]]:
+def _workers(url: str, options: Options, section: Section, clients: tuple[str, ...]) -> Iterator[list[Worker]]:
     """Those clients that can be measured; the others are told of."""
     peers = options.peers.for_clients() or sys.executable
-    wanted = [name for name in CLIENTS if name in OURS or options.wants(name)]
+    wanted = [name for name in clients if name in OURS or options.wants(name)]
     workers = [Worker(name, sys.executable if name in OURS else peers, url) for name in wanted]
     try:
         absent = {worker.name: why for worker in workers if (why := worker.ready()) is not None}

@@ -95,6 +95,18 @@ def beside_fastest(load: str) -> Measure:
     return measure
 
 
+def beside_least(what: str) -> Measure:
+    """Ours in terms of the least of the peers that were measured."""
+
+    def measure(figures: Figures) -> float:
+        peers = [one for key, one in figures.items() if key.startswith(f"{what}/") and not key.endswith("/penstock")]
+        if not peers:
+            raise Absent(f"{what}/any peer")
+        return value(f"{what}/penstock")(figures) / min(peers)
+
+    return measure
+
+
 def as_where_huey_does(asked: float) -> Measure:
     """A rate asked of a machine where Huey executes 3,100 a second, for the machine where Huey ran beside it."""
     return lambda figures: asked * value("executed/huey")(figures) / 3_100

@@ -73,10 +73,8 @@ def run(options: Options) -> Section:
 def measure(path: str, table: Table, plan: Plan) -> tuple[Phases, str, int]:
     with connect(path) as db:
         make(db, table, "old")
-        for at in range(0, plan.items, 1_000):
-            ItemTable.of(db, "old").write(comment(number) for number in range(at, min(plan.items, at + 1_000)))
-        words = [sys.executable, "-m", "bench.rekey", "--writer", path, str(plan.items), str(plan.writes_a_second)]
-        writer = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        fill(db, plan.items)
+        writer = start_writer(path, plan)
         phases = Phases()
         store = RekeyStore(db)
         try:
@@ -89,6 +87,18 @@ def measure(path: str, table: Table, plan: Plan) -> tuple[Phases, str, int]:
         done = Rekey(db, store, RekeyOptions()).confirm("old", quiet_seconds=0.0)
         lost = check(db, plan.items, json.loads(told))
     return phases, f"{done.followed:,} changes followed, {done.repaired:,} repaired", lost
+
+
+def fill(db: Database, items: int) -> None:
+    """The items into the old table."""
+    for at in range(0, items, 1_000):
+        ItemTable.of(db, "old").write(comment(number) for number in range(at, min(items, at + 1_000)))
+
+
+def start_writer(path: str, plan: Plan) -> subprocess.Popen[str]:
+    """The other process, which writes to the old table until it is sent a line; then it says what it left."""
+    words = [sys.executable, "-m", "bench.rekey", "--writer", path, str(plan.items), str(plan.writes_a_second)]
+    return subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 class Phases:

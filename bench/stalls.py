@@ -104,13 +104,14 @@ def make(path: Path, items: int) -> None:
     with penstock.connect(str(path)) as database:
         workload.create_table(database.execute)
         workload.load_fast(database, items, ROWS, padding=PADDING)
-        _make_small(database.execute)
+        make_small(database.execute)
         database.execute("UpdateTable", {"TableName": LARGE, **_index_created()})
         _until(lambda: _is_active(database.execute, LARGE))
 
 
-def _make_small(execute: workload.Execute) -> None:
-    execute("CreateTable", workload.CREATE_TABLE | {"TableName": SMALL})
+def make_small(execute: workload.Execute) -> None:
+    """The table that the clients read and write."""
+    workload.create_table(execute, SMALL)
     for number in range(SMALL_ITEMS):
         execute("PutItem", _request(PUT, number))
 
@@ -229,11 +230,11 @@ def lock(path: str, seconds: float) -> None:
 @contextmanager
 def clients(server: Server, idle: Server, plan: Plan) -> Iterator[Callable[[], dict[str, Samples]]]:
     """Those that measure; what is given ends them, and has their samples."""
-    _make_small(idle.execute)
+    make_small(idle.execute)
     started = {
-        GET: _started(GET, server, plan.gets_a_second),
-        PUT: _started(PUT, server, plan.puts_a_second),
-        IDLE: _started(GET, idle, plan.gets_a_second),
+        GET: start_client(GET, server, plan.gets_a_second),
+        PUT: start_client(PUT, server, plan.puts_a_second),
+        IDLE: start_client(GET, idle, plan.gets_a_second),
     }
 
     def stop() -> dict[str, Samples]:
@@ -247,7 +248,8 @@ def clients(server: Server, idle: Server, plan: Plan) -> Iterator[Callable[[], d
             process.wait()
 
 
-def _started(operation: str, server: Server, rate: float) -> subprocess.Popen[str]:
+def start_client(operation: str, server: Server, rate: float) -> subprocess.Popen[str]:
+    """One of the small table's clients, in a process of its own; it ends with a line that it is sent."""
     words = [sys.executable, "-m", "bench.stalls", "--client", operation, str(server.port), str(rate)]
     return subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

@@ -47,6 +47,7 @@ class Sample:
     per_second: float
     p50_ms: float
     p99_ms: float
+    p999_ms: float
     failed: int
 
 
@@ -129,9 +130,8 @@ def _wrk(server: Server, load: str, plan: Plan) -> Sample:
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=plan.seconds + 60)
     line = next(one for one in done.stdout.splitlines() if one.startswith("RESULT "))
     told = json.loads(line.removeprefix("RESULT "))
-    return Sample(
-        told["requests"] / (told["microseconds"] / 1e6), told["p50"] / 1000, told["p99"] / 1000, told["failed"]
-    )
+    milliseconds = (told[name] / 1000 for name in ("p50", "p99", "p999"))
+    return Sample(told["requests"] / (told["microseconds"] / 1e6), *milliseconds, told["failed"])
 
 
 def _median(samples: list[Sample]) -> Sample:
@@ -139,6 +139,7 @@ def _median(samples: list[Sample]) -> Sample:
         statistics.median(one.per_second for one in samples),
         statistics.median(one.p50_ms for one in samples),
         statistics.median(one.p99_ms for one in samples),
+        statistics.median(one.p999_ms for one in samples),
         sum(one.failed for one in samples),
     )
 
@@ -158,10 +159,10 @@ def _figures(
 
 def _latencies(servers: list[Server], loads: tuple[str, ...], samples: dict[tuple[str, str], Sample]) -> Table:
     names = [server.subject.name for server in servers]
-    table = Table("Milliseconds a request under that load: median / 99th percentile", ["load", *names])
+    table = Table("Milliseconds a request under that load: median / 99th / 99.9th percentile", ["load", *names])
     for load in loads:
-        cells = [f"{samples[load, name].p50_ms:.1f} / {samples[load, name].p99_ms:.1f}" for name in names]
-        table.rows.append([load, *cells])
+        parts = ((one.p50_ms, one.p99_ms, one.p999_ms) for one in (samples[load, name] for name in names))
+        table.rows.append([load, *(" / ".join(f"{milliseconds:.1f}" for milliseconds in one) for one in parts)])
     return table
 
 

@@ -83,11 +83,11 @@ def batches(items: Iterator[Json]) -> Iterator[Json]:
         yield batch_write(batch)
 
 
-def create_table(execute: Execute) -> None:
+def create_table(execute: Execute, table: str = TABLE) -> None:
     """Create the table and wait until it is there."""
-    execute("CreateTable", CREATE_TABLE)
+    execute("CreateTable", CREATE_TABLE | {"TableName": table})
     for _ in range(WAITS):
-        if execute("DescribeTable", {"TableName": TABLE})["Table"]["TableStatus"] == "ACTIVE":
+        if execute("DescribeTable", {"TableName": table})["Table"]["TableStatus"] == "ACTIVE":
             return
         time.sleep(0.05)
     raise RuntimeError("the table did not become ACTIVE")

@@ -32,6 +32,7 @@ _TOGETHER: Final = 5
 _POLICIES: Final = ("all_completed", "all_ended", "any_completed")
 _MOST_EVENTS: Final = 3
 _LATEST_EVENT_SECONDS: Final = 3.0
+_MEANWHILE_SECONDS: Final = 0.3
 
 
 class Producer:
@@ -85,10 +86,16 @@ class Producer:
     def start(self) -> None:
         self._thread.start()
 
-    def finish(self, timeout_seconds: float) -> None:
-        """Makes nothing more, ends what is begun, and cancels what is still to be cancelled."""
+    def finish(self, timeout_seconds: float, meanwhile: Callable[[], object]) -> None:
+        """Makes nothing more, ends what is begun, and cancels what is still to be cancelled.
+
+        `meanwhile` is called again and again: what is begun may wait for jobs, which need workers.
+        """
         self._ending.set()
-        self._thread.join(timeout_seconds)
+        end = time.monotonic() + timeout_seconds
+        while self._thread.is_alive() and time.monotonic() < end:
+            meanwhile()
+            self._thread.join(_MEANWHILE_SECONDS)
         self._give_up.set()
         self._thread.join(5)
 

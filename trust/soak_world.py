@@ -348,7 +348,7 @@ class World:
         for worker in self._workers:
             self._thaw(worker)
             self._set_clock(worker.name, 0.0)
-        self._producer.finish(180.0)
+        self._producer.finish(180.0, self._look_and_do_due)
         self.troubles += self._producer.undone
 
     def wait_for_ends(self, timeout_seconds: float) -> list[str]:
@@ -367,9 +367,13 @@ class World:
                 return [
                     f"{one} has not ended after {timeout_seconds:g} s of calm" for one in waiting + failed + pending
                 ]
-            self._look()
-            self._do_due(time.monotonic())
+            self._look_and_do_due()
             time.sleep(0.3)
+
+    def _look_and_do_due(self) -> None:
+        """Poison ends workers also after the last harm: they are replaced to the end."""
+        self._look()
+        self._do_due(time.monotonic())
 
     def _retry_failed(self) -> None:
         for job in self._found(State.FAILED):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -222,6 +223,7 @@ def main(words: list[str]) -> int:
         for suite in SUITES.values():
             print(f"  {suite.name:14} {suite.source}\n{'':17}made ready with: {suite.ready}")
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the server ends, too
     suite, folder = SUITES[words[0]], Path(words[1]).resolve()
     outcomes = run_suite(suite, folder)
     failed = [name for name, outcome in outcomes if outcome == "failed"]

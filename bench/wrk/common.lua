@@ -52,8 +52,9 @@ function done(summary, latency, _)
   local failed = summary.errors.status + summary.errors.connect + summary.errors.read
     + summary.errors.write + summary.errors.timeout
   io.write(string.format(
-    'RESULT {"requests":%d,"microseconds":%d,"failed":%d,"p50":%d,"p99":%d}\n',
-    summary.requests, summary.duration, failed, latency:percentile(50), latency:percentile(99)))
+    'RESULT {"requests":%d,"microseconds":%d,"failed":%d,"p50":%d,"p99":%d,"p999":%d}\n',
+    summary.requests, summary.duration, failed, latency:percentile(50), latency:percentile(99),
+    latency:percentile(99.9)))
 end
 
 return common

@@ -42,6 +42,20 @@ def test_one_section_runs_and_is_saved_where_it_is_asked_for(tmp_path: Path) -> 
     assert "| 13 tables planned, applied and verified" in (tmp_path / "RESULTS.md").read_text()
 
 
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["walks", "--set", "runs=1"], "| `put-item`"),
+        (["migrations", "--set", "items=200"], "200 changed of 200 items"),
+        (["tail", "--quick", "--only", "penstock"], "| penstock"),
+    ],
+)
+def test_a_small_section_runs(words: list[str], shown: str) -> None:
+    done = bench(*words)
+    assert done.returncode == 0, done.stderr
+    assert shown in done.stdout
+
+
 def test_a_section_that_cannot_be_measured_ends_with_1_and_says_why() -> None:
     done = bench("conformance")
     assert done.returncode == 1

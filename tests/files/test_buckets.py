@@ -12,6 +12,7 @@ import pytest
 from penstock.client.database import Database, connect
 from penstock.engine.transfers.buckets import Bucket, BucketFailure, Encryption
 from penstock.files import BadStoreUrl
+from penstock.files import buckets as module
 from penstock.files.buckets import open_buckets
 
 ACCOUNT = "000000000000"
@@ -109,3 +110,15 @@ def test_a_table_goes_to_s3_and_comes_back(db: Database, bucket: str):
         "ExportStatus",
     )
     assert done["FailureCode"] == "S3NoSuchBucket"
+
+
+@pytest.mark.parametrize("part", ["..\\..\\out", "C:", "a\\b", "a\nb"])
+def test_on_windows_no_part_of_a_key_is_a_path_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str):
+    monkeypatch.setattr(module, "_NO_NAME", module._NO_WINDOWS_NAME)
+    (tmp_path / "lake" / part).mkdir(parents=True)
+    (tmp_path / "lake" / part / "x").write_bytes(b"secret")
+    lake = open_buckets(tmp_path).bucket("lake", None, ACCOUNT)
+    for call in (lambda: lake.put(f"{part}/y", b"", Encryption()), lambda: lake.open(f"{part}/x")):
+        with pytest.raises(BucketFailure, match="is no path in a folder"):
+            call()
+    assert list(lake.list(f"{part}/")) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from job_worlds import QUICK, claimed, made
 
+from penstock.clock import ManualClock
 from penstock.jobs.explain import explain, gather
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.transitions import ChangedJob, copy_with
@@ -83,3 +84,14 @@ def test_a_job_behind_very_many_is_not_said_to_be_next(store: JobStore) -> None:
     assert why(store, made(store)) == "is in line: 150 come first."
     store.pause("default", "lunch")
     assert why(store, made(store)) == "waits because the queue default is paused (lunch)."
+
+
+def test_a_job_that_is_to_be_cancelled_says_who_does_it(store: JobStore, clock: ManualClock) -> None:
+    job = claimed(store, made(store))
+    store.cancel(job.id)
+    assert why(store, job).startswith("is to be cancelled: w1, which runs it, stops it at its next report")
+    clock.advance(10_000.0)
+    assert why(store, job).endswith("; no worker is there to cancel it.")
+    now = clock.now()
+    WorkerRegistry(store.db, store.layout).beat(WorkerInfo("w2", now, now, ("default",), ("report",), 8, 0, 0, 0.0))
+    assert why(store, job).endswith("; the next worker cancels it.")

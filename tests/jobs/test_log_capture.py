@@ -146,6 +146,24 @@ def test_lines_are_written_together_and_those_of_a_long_task_with_the_renewal_of
     assert not attempt.captured
 
 
+def test_the_lease_of_a_job_that_is_to_be_cancelled_is_renewed_without_the_lines(app: penstock.App):
+    app.task_named("load").enqueue()
+    (queued,) = app.jobs.find()
+    job = app.store.claim(queued, "w1", 30)
+    assert job is not None
+    attempt = Attempt(app.store, job)
+    attempt.captured = LogCapture(logging.INFO)
+    attempt.captured.add(logging.LogRecord("shop", logging.INFO, "", 0, "line", None, None))
+    app.cancel(job.id, "twice")
+    for _ in range(2):
+        version = attempt.job.version
+        assert attempt.renew()
+        assert attempt.job.version > version and attempt.job.cancel_reason == "twice"
+    Attempt.renew_together([attempt])
+    assert attempt.job.version == version + 2
+    assert attempt.captured
+
+
 def test_lines_of_wide_characters_are_split_among_entries_and_none_is_shortened(app: penstock.App):
     @app.task(capture_logs="INFO")
     def load() -> None:

@@ -153,3 +153,9 @@ def test_values_that_no_item_can_hold_are_refused_one_by_one(text: str):
     (value,) = ion.read_values(text)
     with pytest.raises(ion.IonError):
         ion.value_of(value)
+
+
+def test_a_value_has_a_hundred_annotations_at_the_most():
+    assert ion.item_of({"tags": ion.read_values("x::" * 99 + '$dynamodb_SS::["a"]')[0]}) == {"tags": {"SS": ["a"]}}
+    with pytest.raises(ion.IonError, match="more than 100 annotations"):
+        ion.read_values("x::" * 101 + "1")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,9 @@ from penstock.files.keys import MANIFEST, STAGING
 
 _OURS: Final = "Give a folder whose subfolders are buckets, s3://, or the URL of an S3 endpoint"
 _PART_BYTES: Final = 255
+_NO_WINDOWS_NAME: Final = re.compile(r'[\0-\x1f\\:<>"|?*]')
+"""There `..\\..` would lead out of the bucket, and `C:` to another drive."""
+_NO_NAME: Final = re.compile("\0") if os.sep == "/" else _NO_WINDOWS_NAME
 
 
 def open_buckets(where: str | os.PathLike[str], *, client: Any = None) -> Buckets:
@@ -87,7 +91,7 @@ class FolderBucket:
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         *folders, begins = prefix.split("/")
-        if any(part in ("", ".", "..") for part in folders):
+        if any(part in ("", ".", "..") or _NO_NAME.search(part) for part in folders):
             return  # no key of a folder begins so
         with self._translated_errors(prefix):
             if not self._folder.is_dir():
@@ -114,7 +118,7 @@ class FolderBucket:
 def _parts(key: str) -> tuple[str, ...]:
     parts = tuple(key.split("/"))
     for part in parts:
-        if part in ("", ".", "..") or "\0" in part or len(part.encode(errors="replace")) > _PART_BYTES:
+        if part in ("", ".", "..") or _NO_NAME.search(part) or len(part.encode(errors="replace")) > _PART_BYTES:
             raise BucketFailure("S3InvalidKey", f"The key {key[:200]!r} is no path in a folder: {part[:40]!r}")
     if parts[0] in (STAGING, MANIFEST):
         raise BucketFailure("S3InvalidKey", f"The key {key[:200]!r} begins with {parts[0]}, which is kept for staging.")

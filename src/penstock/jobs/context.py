@@ -31,7 +31,6 @@ from penstock.jobs.model.job import BadJob, Checkpoint, Job, JobCancelled, JobFi
 from penstock.jobs.model.json_text import NotJson, from_json, to_json, to_loggable
 from penstock.jobs.model.other_words import OF_CONTEXTS, no_attribute
 from penstock.jobs.model.state import State
-from penstock.jobs.model.transitions import copy_with
 from penstock.jobs.model.typed_values import Converter, converter_of, returned_type
 from penstock.jobs.model.workflow import Child, JobSuspended, SuspensionCaught, check_passed
 from penstock.jobs.store.patience import Wait, be_patient, is_outage, patient
@@ -326,10 +325,12 @@ class Attempt:
         if not self.lock.acquire(blocking=False):
             return False
         try:
-            # Nobody waits here: this thread renews the others too. An entry renews the lease as well.
-            self._write(self._write_lines if self.captured else self.store.renew)
-        except JobCancelled as cancelled:
-            self.job = copy_with(self.job, {"cancel_reason": cancelled.reason})  # the task is told at its next report
+            # Nobody waits here: this thread renews the others too. An entry renews the lease as well; of a job that
+            # is to be cancelled none is written, and its task is told at its next report.
+            is_told = self.job.cancel_reason is not None
+            self._write(self._write_lines if self.captured and not is_told else self.store.renew)
+        except JobCancelled:
+            self._write(self.store.renew)
         finally:
             self.lock.release()
         return True
@@ -358,7 +359,7 @@ class Attempt:
                     if attempt.lock.acquire(blocking=False):
                         stack.callback(attempt.lock.release)
                         is_held = attempt.lost is None and attempt.job.lease is not None
-                        if is_held and attempt.job.cancel_reason is None and not attempt.captured:
+                        if is_held and (not attempt.captured or attempt.job.cancel_reason is not None):
                             free.append(attempt)
                 asked_at = time.monotonic()
                 renewed = free[0].store.renew_together([attempt.job for attempt in free]) if free else ()

@@ -115,10 +115,12 @@ def _running(job: Job, around: Surroundings) -> str:
     lease = job.lease
     if lease is None:
         return "is running"
-    if job.cancel_reason is not None:
-        return f"is to be cancelled: {lease.owner}, which runs it, stops it at its next report"
     left = lease.takeable_at - around.now
-    waits = "the next worker takes it over" if around.workers else "no worker is there to take it over"
+    is_cancelled = job.cancel_reason is not None
+    if is_cancelled and left > 0 and not around.holder_has_ended:
+        return f"is to be cancelled: {lease.owner}, which runs it, stops it at its next report"
+    takes, take = ("cancels it", "cancel it") if is_cancelled else ("takes it over", "take it over")
+    waits = f"the next worker {takes}" if around.workers else f"no worker is there to {take}"
     if around.holder_has_ended:
         return f"was running on {lease.owner}, whose process has ended; {waits}"
     if left > 0:

@@ -24,6 +24,9 @@ from penstock.wire.limits import NESTING
 DEPTH: Final = NESTING + 8
 """Of structures in each other: an item's own nesting, and what is around it."""
 
+MOST_ANNOTATIONS: Final = 100
+"""Of one value; DynamoDB writes one."""
+
 BINARY_MARK: Final = b"\xe0\x01\x00\xea"
 """How binary Ion begins."""
 
@@ -157,6 +160,8 @@ class Text:
                     self._refuse_cut(place, after + 1)
                 break
             annotations.append(value)
+            if len(annotations) > MOST_ANNOTATIONS:
+                raise self._fail(f"a value has more than {MOST_ANNOTATIONS} annotations", place)
             place = self._skip(after + 2)
         if "$ion_symbol_table" in annotations:
             raise self._fail("a local symbol table is not supported: write the names of symbols as they are", place)

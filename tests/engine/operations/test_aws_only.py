@@ -222,6 +222,13 @@ def test_a_replica_is_refused_after_the_table_was_found(table: Engine, update: A
         table.execute("UpdateTable", {"TableName": "none", "ReplicaUpdates": [update]})
 
 
+@pytest.mark.parametrize("more", [{}, {"ReplicaUpdates": [{"Create": {"RegionName": "eu-west-1"}}]}])
+def test_a_witness_without_a_strong_group_is_refused_by_its_name(table: Engine, more: dict[str, Any]) -> None:
+    witness = {"GlobalTableWitnessUpdates": [{"Create": {"RegionName": "eu-west-2"}}]}
+    with pytest.raises(ValidationException, match="must be set as STRONG when GlobalTableWitnessUpdates parameter is"):
+        table.execute("UpdateTable", {"TableName": "jobs", **witness, **more})
+
+
 def test_settings_of_replicas_are_refused_after_the_table_was_found(table: Engine) -> None:
     mode = {"GlobalTableSettingsReplicationMode": "ENABLED"}
     with pytest.raises(ValidationException, match="GlobalTableSettingsReplicationMode is not supported"):

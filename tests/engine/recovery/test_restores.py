@@ -519,6 +519,17 @@ SOME = {"ReadCapacityUnits": 1, "WriteCapacityUnits": 1}
             "Index another does not match a secondary index",
         ),
         (
+            {"GlobalSecondaryIndexOverride": [INDEX, INDEX | {"IndexName": "twice"}]},
+            "Index twice does not match a secondary index",
+        ),
+        (
+            {
+                "GlobalSecondaryIndexOverride": [INDEX | {"IndexName": "by_day"}],
+                "LocalSecondaryIndexOverride": [FULL["LocalSecondaryIndexes"][0] | {"IndexName": "by_day"}],
+            },
+            "Duplicate index name: by_day",
+        ),
+        (
             {"GlobalSecondaryIndexOverride": [{k: v for k, v in INDEX.items() if k != "ProvisionedThroughput"}]},
             "Must specify provisioned throughput for index by_kind",
         ),

@@ -7,7 +7,7 @@ import io
 import json
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -122,6 +122,13 @@ def test_csv_may_have_another_delimiter_and_its_header_in_the_request(db: Databa
     assert (told["FailureCode"], counts(told)) == ("ItemValidationError", (3, 2, 1))
     assert told["InputFormatOptions"] == options
     assert scanned(db, "copy") == {"a": {"id": {"S": "a"}, "val": {"S": "1"}}, "c": {"id": {"S": "c"}}}
+
+
+def test_columns_with_one_name_are_refused_in_the_request_as_in_the_object(db: Database, bucket: Path):
+    write(bucket, "c/1.csv", b"a,1,2\n")
+    options = {"Csv": {"HeaderList": ["id", "val", "val"]}}
+    told = import_table(db, "copy", "c/", InputFormat="CSV", InputFormatOptions=options)
+    assert (told["FailureCode"], counts(told)) == ("ItemValidationError", (1, 0, 1))
 
 
 def test_zstd_is_read_or_what_to_install_is_named(db: Database, bucket: Path):
@@ -283,6 +290,49 @@ def test_a_bomb_of_blank_lines_ends_at_its_growth(monkeypatch: pytest.MonkeyPatc
     blocks = object_records.blocks(io.BytesIO(bomb(b"\n" * 1_000_000, 1)), "GZIP")
     with pytest.raises(object_records.Garbage, match="lines are blank"):
         list(object_records.json_records(blocks))
+
+
+ION_BLANKS = {"blanks": b" \n", "comments": b"/**/", "version marks": b"$ion_1_0 "}
+BLANKS: list[tuple[str, bytes, bytes]] = [
+    ("DYNAMODB_JSON", b"", b" \n"),
+    ("DYNAMODB_JSON", b"", b" " * 9_999 + b"\n"),
+    ("CSV", b"id\n", b"\r\n"),
+    *(("ION", b"", blank) for blank in ION_BLANKS.values()),
+]
+
+
+@pytest.mark.parametrize(("format", "begins", "blank"), BLANKS)
+def test_an_object_without_records_ends_before_it_is_read_to_its_end(format: str, begins: bytes, blank: bytes):
+    piece = blank * (256 * 1024 // len(blank))
+    read: list[int] = []
+
+    def pieces() -> Iterator[bytes]:
+        yield begins
+        for number in range(400):
+            read.append(number)
+            yield piece
+
+    records = object_records.reader_of(format, {}, {"id": "S"})
+    with pytest.raises(object_records.Garbage, match=r"are blank|hold no record"):
+        next(records(pieces()))
+    assert len(read) < 40
+
+
+def test_an_object_of_empty_members_ends(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(object_records, "BLANK_LINES", 1_000)
+    body = io.BytesIO(gzip.compress(b"") * 5_000)
+    with pytest.raises(object_records.Garbage, match="parts of the object are empty"):
+        list(object_records.blocks(body, "GZIP"))
+
+
+def test_an_error_is_not_as_long_as_the_value_that_it_names(db: Database, bucket: Path):
+    item = {"id": {"S": "a"}, "n": {"N": "x" * 1_000_000}}
+    write(bucket, "d/1", json.dumps({"Item": item}).encode() + b"\n" + lines("good"))
+    assert counts(import_table(db, "copy", "d/")) == (2, 1, 1)
+    (errors,) = bucket.glob("AWSDynamoDB/imports/*/errors.jsonl")
+    (reason,) = json.loads(errors.read_text())["errorMessages"]
+    assert reason.startswith("The parameter cannot be converted to a numeric value: xxx")
+    assert len(reason) < 2_000
 
 
 class LosingBucket:

@@ -180,6 +180,36 @@ def test_a_wrong_change_is_refused_in_dynamodbs_words(
     assert caught.value.message == message
 
 
+def _new_global_index(key: str, kind: str) -> dict[str, Any]:
+    index = {
+        "IndexName": "by-key",
+        "KeySchema": [{"AttributeName": key, "KeyType": "HASH"}],
+        "Projection": {"ProjectionType": "ALL"},
+    }
+    return {
+        "TableName": "things",
+        "AttributeDefinitions": [{"AttributeName": key, "AttributeType": kind}],
+        "GlobalSecondaryIndexUpdates": [{"Create": index}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "text"),
+    [
+        ("embedding", "S", "Conflicting attribute definition for 'embedding'"),
+        ("kind", "N", "Attributes cannot be redefined. .* Attribute: kind"),
+    ],
+)
+def test_a_global_index_that_no_item_could_be_in_beside_the_vector_index_is_refused(
+    engine: Engine, key: str, kind: str, text: str
+) -> None:
+    engine.execute("CreateTable", vector_table("things", vector_index(filters=["kind"])))
+    with pytest.raises(ValidationException, match=text):
+        engine.execute("UpdateTable", _new_global_index(key, kind))
+    engine.execute("UpdateTable", _new_global_index("kind", "S"))
+    engine.execute("UpdateTable", create(vector_index("another")))
+
+
 # ── phases by the clock ───────────────────────────────────────────────────────────────────────────
 
 
@@ -448,6 +478,9 @@ def test_a_backup_knows_vector_indexes_and_a_restore_makes_them(engine: Engine) 
     assert "VectorIndexes" not in described(engine, "none")
     with pytest.raises(ValidationException, match="Index fresh does not match"):
         override = {"VectorIndexOverride": [vector_index("fresh", dimensions=4)]}
+        engine.execute("RestoreTableFromBackup", {"TargetTableName": "bad", **override, **arn})
+    with pytest.raises(ValidationException, match="Duplicate index name: near"):
+        override = {"VectorIndexOverride": [vector_index("near"), vector_index("near", filters=["kind"])]}
         engine.execute("RestoreTableFromBackup", {"TargetTableName": "bad", **override, **arn})
 
 

@@ -337,7 +337,7 @@ def test_a_running_job_is_told_at_its_next_report(store: JobStore) -> None:
     asked = store.cancel(job.id, "not wanted")
     assert (asked.state, asked.cancel_reason) == (State.PROCESSING, "not wanted")
     before = items(store)
-    for write in writes_of_a_holder(store, job)[:-1]:
+    for write in writes_of_a_holder(store, job)[1:-1]:
         with pytest.raises(JobCancelled, match="was cancelled: not wanted"):
             write()  # type: ignore[operator]
     assert items(store) == before
@@ -345,6 +345,21 @@ def test_a_running_job_is_told_at_its_next_report(store: JobStore) -> None:
     assert (ended.state, ended.lease, ended.ended_at is not None) == (State.CANCELLED, None, True)
     types = [event.type for event in store.history(job.id).events]
     assert types == ["created", "started", "cancel_asked", "cancelled"]
+
+
+def test_a_job_that_is_to_be_cancelled_holds_its_slot_while_its_task_runs(store: JobStore, clock: ManualClock) -> None:
+    job = running(store, unique_key="u", concurrency_key="k")
+    store.cancel(job.id, "not wanted")
+    for _ in range(3):
+        clock.advance(LEASE / 3)
+        job = store.renew(job)
+    assert job.cancel_reason == "not wanted"
+    clock.advance(LEASE / 2)
+    assert claimable(store) == []
+    assert store.claim(store.get(job.id), "w2", LEASE) is None
+    assert store.get(job.id).state is State.PROCESSING
+    assert store.side_items.slot_holders("k") == [job.id]
+    assert made(store, unique_key="u").id == job.id
 
 
 def test_a_cancelled_job_whose_worker_dies_is_ended_by_the_next(store: JobStore, clock: ManualClock) -> None:

@@ -229,7 +229,7 @@ class Interleavings(RuleBasedStateMachine):
     @rule(which=WHICH)
     def renew(self, which: int) -> None:
         holder = self._holder(which)
-        self._write(holder, lambda store: store.renew(holder.job))
+        self._write(holder, lambda store: store.renew(holder.job), is_renewal=True)
 
     @rule(which=WHICH, progress=st.one_of(st.none(), st.integers(0, 100)))
     def report(self, which: int, progress: int | None) -> None:
@@ -290,7 +290,9 @@ class Interleavings(RuleBasedStateMachine):
             end()
             model.moved("cancelled", State.CANCELLED)
 
-    def _write(self, holder: Held, write: Callable[[JobStore], Job], entry: str | None = None) -> Held | None:
+    def _write(
+        self, holder: Held, write: Callable[[JobStore], Job], entry: str | None = None, *, is_renewal: bool = False
+    ) -> Held | None:
         """A write under a lease: done by the holder, even if it has been frozen for long; refused to everybody else."""
         store, model = self.stores[holder.worker], self.model[holder.job.id]
         if self._is_gone(model):
@@ -298,7 +300,7 @@ class Interleavings(RuleBasedStateMachine):
         if self._is_fenced(holder):
             self._refused(LeaseLost, lambda: write(store))
             return None
-        if model.cancel_asked:
+        if model.cancel_asked and not is_renewal:
             self._refused(JobCancelled, lambda: write(store))
             return None
         after = write(store)

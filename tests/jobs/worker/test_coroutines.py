@@ -369,6 +369,11 @@ def test_leases_are_renewed_with_one_commit(app: penstock.App) -> None:
     assert all(app.get(old.id).lease.until > old.lease.until for old in before if old.lease)  # type: ignore[union-attr]
     assert all(app.get(attempt.id).version == attempt.job.version for attempt in mine)
     assert cancelled.renewal_due_in() <= 0 and busy.renewal_due_in() <= 0, "they are renewed one by one"
+    assert cancelled.renew() and cancelled.renewal_due_in() > 0, "its task goes on until it reports"
+    assert cancelled.job.cancel_reason is not None
+    cancelled._renewed_at -= 20
+    Attempt.renew_together(attempts)
+    assert cancelled.renewal_due_in() > 0, "what it knows already does not keep it from the others"
 
 
 def test_a_thread_that_watched_takes_no_job_when_others_have_taken_the_last_place(app: penstock.App) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from penstock.clock import SystemClock
@@ -14,6 +17,7 @@ from penstock.jobs.model.state import State
 from penstock.jobs.store.queries import Claimable
 from penstock.jobs.store.side_items import Queue
 from penstock.jobs.worker.fetcher import Fetcher, _Drain
+from penstock.retry import Backoff
 
 
 class Scripted:
@@ -27,11 +31,15 @@ class Scripted:
         self.looked = threading.Semaphore(0)
         self.next_at: float | None = None
         self.side_items = self
+        self.failures = 0
 
     def queue(self, name: str) -> Queue:
         return Queue(name)
 
     def claimable(self, *_: Any, **__: Any) -> Claimable:
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError
         found = self.looks.pop(0) if self.looks else []
         self.looked.release()
         return Claimable(tuple(found), self.next_at, False)
@@ -125,6 +133,22 @@ def test_a_worker_that_does_not_become_empty_for_a_suspect_goes_on_with_others()
     assert fetcher.alone == suspect.id
 
 
+def test_a_suspect_that_is_claimed_while_it_is_read_again_is_not_waited_for() -> None:
+    """The attempt that runs would be requeued for itself."""
+    suspect, (other,) = Job("job_s", "task", State.QUEUED, 0, 0, 0, 10, suspect=True), candidates(1)
+    running: list[Any] = []
+    store = Scripted([[suspect], [suspect, other]])
+    fetcher = Fetcher(store, ("default",), verdict=lambda _: "take", attempts=lambda: running)  # type: ignore[arg-type]
+    assert fetcher.fetch() is suspect
+    fetcher.end_claim(suspect.id)
+    read_again = fetcher._poll_queues()
+    attempt = SimpleNamespace(id=suspect.id, job=replace(suspect, suspect=False), was_suspect=True, requeue_reason=None)
+    running.append(attempt)  # it has written a newer checkpoint
+    fetcher._end_poll(read_again, is_sure=False)
+    assert fetcher.pop_candidate() is other
+    assert attempt.requeue_reason is None
+
+
 def test_a_worker_tries_less_and_less_often_to_become_empty_for_a_suspect() -> None:
     drain = _Drain()
     drains = [drain.goes_on(float(second)) for second in range(1_000, 1_000 + 3_600)]
@@ -141,3 +165,68 @@ def test_another_workers_claims_leave_the_order_of_priorities() -> None:
     fetcher.note_refused(1)
     rest = [job.priority for job in iter(fetcher.pop_candidate, None)]
     assert rest == sorted(rest, reverse=True)
+
+
+def test_what_happens_elsewhere_wakes_the_thread_that_polls_and_no_other() -> None:
+    """(5) Eight threads that wake each other for nothing were a quarter of what an idle worker takes beside writes."""
+    store = Scripted([])
+    fetcher = Fetcher(store, ("default",), verdict=lambda _: "take", idle_seconds=3_600)  # type: ignore[arg-type]
+    fetcher._polls_pause = Backoff(3_600, 1.0, 3_600)
+    woken: list[bool] = []
+    wait = fetcher._changed.wait
+    fetcher._changed.wait = lambda seconds=None: woken.append(wait(seconds)) or True  # type: ignore[method-assign,func-returns-value]
+    fetched: list[object] = []
+    threads = [threading.Thread(target=lambda: fetched.append(fetcher.fetch())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    assert store.looked.acquire(timeout=60)
+    for call in [fetcher.poll_soon, fetcher.wake] * 10:
+        until(lambda: len(waiting(fetcher._changed)) == 7 and len(waiting(fetcher._poll_is_due)) == 1)
+        call()
+        assert store.looked.acquire(timeout=60)
+    assert woken == []
+    for number in range(1, 4):  # whoever goes with a job leaves one who sleeps until the next poll
+        until(lambda: len(waiting(fetcher._poll_is_due)) == 1)
+        store.looks.append(candidates(1, priority=number))
+        fetcher.poll_soon()
+        until(lambda number=number: len(fetched) == number)  # type: ignore[misc]
+    assert len(woken) <= 3
+    fetcher.stop()
+    for thread in threads:
+        thread.join(60)
+    assert fetched.count(None) == 5
+
+
+def waiting(condition: threading.Condition) -> Any:
+    return condition._waiters  # type: ignore[attr-defined]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_a_thread_whose_poll_fails_leaves_one_that_polls() -> None:
+    store = Scripted([])
+    fetcher = Fetcher(store, ("default",), verdict=lambda _: "take", idle_seconds=3_600)  # type: ignore[arg-type]
+    fetcher._polls_pause = Backoff(3_600, 1.0, 3_600)
+    failed: list[BaseException] = []
+
+    def fetch() -> None:
+        try:
+            fetcher.fetch()
+        except ConnectionError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=fetch) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(waiting(fetcher._changed)) == 2 and len(waiting(fetcher._poll_is_due)) == 1)
+    store.failures = 1
+    fetcher.poll_soon()
+    until(lambda: len(failed) == 1 and len(waiting(fetcher._poll_is_due)) == 1)
+    fetcher.stop()
+    for thread in threads:
+        thread.join(60)

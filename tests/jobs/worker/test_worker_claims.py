@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from job_worlds import Counting
@@ -16,6 +17,7 @@ import penstock
 from penstock.client.database import Database
 from penstock.jobs.model.job import NewJob
 from penstock.jobs.model.state import State
+from penstock.jobs.store.queries import Claimable
 from penstock.jobs.worker.worker import Worker
 
 OLD_SECONDS = 0.15
@@ -136,6 +138,29 @@ def test_a_backlog_of_jobs_that_cannot_start_keeps_no_other_from_starting(app: p
     # Of jobs for another task, so few are left in each shard that they fit into one read of 96.
     assert max(looked_at) <= 2 * 96 + 16, "they are not read again, however many they are"
     assert len(app.store.find(state=State.QUEUED, limit=1_000).jobs) == 1_000
+
+
+def test_a_poll_that_has_moved_a_hundred_jobs_out_of_the_way_reads_no_more(
+    app: penstock.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands that it read then could not start either when it was done, and were read again."""
+
+    @app.task()
+    def note(ctx: penstock.JobContext) -> None: ...
+
+    holder, *_ = app.store.create_all([NewJob("note", {}, priority=9, concurrency_key="k") for _ in range(400)])
+    assert app.store.claim(holder[0], "another worker", 600.0) is not None
+    note.options(priority=1).enqueue()
+    limits: list[int] = []
+    claimable = app.store.claimable
+
+    def noted(queue: str, limit: int, **options: Any) -> Claimable:
+        limits.append(limit)
+        return claimable(queue, limit, **options)
+
+    monkeypatch.setattr(app.store, "claimable", noted)
+    assert work(app, concurrency=1).completed == 1
+    assert max(limits) <= 96
 
 
 def test_jobs_that_were_moved_to_the_pool_of_their_task_are_run_by_workers_that_have_it(app: penstock.App) -> None:

@@ -14,7 +14,7 @@ in it through the context of their call.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,8 @@ _NOTHING = 0
 class Catalog:
     def __init__(self) -> None:
         self.cache: Cache = (_NOTHING, {})
+        self._all: tuple[int, Sequence[TableInfo]] = (_NOTHING, ())
+        """As `all` found them last, and of which version: a list that nobody changes."""
         self._has_moved = False
 
     def refresh(self, db: Connection) -> None:
@@ -102,11 +104,16 @@ class Catalog:
         )
         return [name for (name,) in rows]
 
-    def all(self, db: Connection) -> Iterator[TableInfo]:
-        """Every table of every scope."""
-        rows = db.execute("SELECT id, account, region, record FROM tables ORDER BY id").fetchall()
-        for table_id, account, region, record in rows:
-            yield compile_table(table_id, Scope(account, region), orjson.loads(record))
+    def all(self, db: Connection) -> Sequence[TableInfo]:
+        """Every table of every scope. Background work asks again and again: they are compiled once a version."""
+        known = self._all
+        if db.execute(_VERSION).fetchone()[0] == known[0]:
+            return known[1]
+        rows = db.execute(f"SELECT id, account, region, record, ({_VERSION}) FROM tables ORDER BY id").fetchall()  # noqa: S608
+        found = [compile_table(row[0], Scope(row[1], row[2]), orjson.loads(row[3])) for row in rows]
+        if rows and not db.in_transaction:  # what is not committed may be rolled back
+            self._all = (rows[0][4], found)
+        return found
 
     def add(self, db: Connection, scope: Scope, record: Record) -> TableInfo:
         """Puts a new table into the catalog (its SQL tables are the caller's)."""

@@ -213,6 +213,11 @@ class TableInfo:
         return self.sql_get, self.hash.name, None if self.range is None else self.range.name
 
     @cached_property
+    def query_forms(self) -> dict[Any, Any]:
+        """The key conditions of its usual Queries (operations/usual_queries.py)."""
+        return {}
+
+    @cached_property
     def put_plan(self) -> PutPlan | None:
         """None where a key is no text or an index's is bytes, changes are told to others, or the state changes."""
         record = self.record

@@ -2,6 +2,7 @@
 
 items.py                GetItem, PutItem, UpdateItem, DeleteItem, batches, transactions
 query_scan.py           Query, Scan
+usual_queries.py        a Query that differs from an earlier one in its values alone
 vector_search.py        SearchVectors
 tables.py               CreateTable, UpdateTable, DeleteTable, DescribeTable, ListTables
 table_validation.py     what a definition may be

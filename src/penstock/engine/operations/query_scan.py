@@ -7,14 +7,16 @@ A page is what is read in key order until Limit items or 1 MB have been looked a
 
 1. Everything read counts towards the page, whether a filter then keeps it or not.
 2. The item that fills the page belongs to it; LastEvaluatedKey is its key.
-3. Without filter and projection no item is decoded but the last one, whose key may be needed.
+3. Without filter and projection no item is decoded but the last one, whose key may be needed; and rows that cannot
+   fill the page are taken together, without a look at each.
 4. What an index of keys alone holds stands in its rows: the items are not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Protocol
 
 import orjson
@@ -25,6 +27,7 @@ from penstock.engine.catalog.row_keys import check_key_value, length_of, refuse_
 from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo
 from penstock.engine.items import capacity_units
 from penstock.engine.operations.table_description import billing_mode
+from penstock.engine.operations.usual_queries import UsualQuery, keep_form, usual_query
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.requests import error_wording
 from penstock.errors import ValidationException
@@ -36,10 +39,16 @@ from penstock.wire.values import AttributeValue, Item, check_item, item_size
 _PARTITION_WIDTH = 256 // 4  # of a row key's first byte
 _LAST_KEY = b"\xff"
 _INVALID = "One or more parameter values were invalid: "
+_NO_PARTS = QueryParts()
 
 
 @operation("Query", kind="read")
 def query(context: OperationContext, request: Request) -> Response:
+    usual = usual_query(context, request)
+    if usual is not None:
+        walk = _walk_of_usual(usual, _index_of(context, usual.table, request))
+        walk.forward = request.get("ScanIndexForward", True) is not False
+        return _answer(context, walk, request, _NO_PARTS, whole=False)[0]
     start = StartKey(request)
     try:
         parts = query_of(request, start.check if "ExclusiveStartKey" in request else None)
@@ -60,6 +69,7 @@ def query(context: OperationContext, request: Request) -> Response:
         refuse_nested_keys(table, parts.filter_nested)
     if start.values is not None:
         start_after(walk, start.values)
+    keep_form(table, request, parts.key_terms)
     response, page = _answer(context, walk, request, parts, whole)
     if capacity_units.is_wanted(request):
         _report(response, walk, request, page)
@@ -283,13 +293,22 @@ def walk_of(table: TableInfo, index: IndexInfo | None, terms: Sequence[Term], st
     ranges = index.range if index is not None else table.key[1:]
     by_name = {term.attribute: term for term in terms}
     _check_terms(hashes, ranges, by_name, start, len(table.key_names if index is None else index.key_names))
-    low, high = row_keys.partition_range([by_name[part.name].operands[0] for part in hashes])
     named = [by_name[part.name] for part in ranges if part.name in by_name]
     if start is not None:
         _check_start(table, hashes, by_name, named, start)
         if index is None and not ranges:
             raise ValidationException(f"The provided exclusive start key is invalid: {_render_value(start)}")
-    walk = Walk(table, index, low, high=high, single=index is None and not ranges)
+    return _partition_walk(table, index, [by_name[part.name] for part in hashes], named)
+
+
+def _walk_of_usual(usual: UsualQuery, index: IndexInfo | None) -> Walk:
+    """The same of terms that have been found right."""
+    return _partition_walk(usual.table, index, usual.terms[:1], usual.terms[1:])
+
+
+def _partition_walk(table: TableInfo, index: IndexInfo | None, hashes: Sequence[Term], named: Sequence[Term]) -> Walk:
+    low, high = row_keys.partition_range([term.operands[0] for term in hashes])
+    walk = Walk(table, index, low, high=high, single=index is None and table.range is None)
     if named:
         narrow = _narrow_in_table if index is None else _narrow_in_index
         narrow(walk, low, named)
@@ -557,6 +576,7 @@ class Walk:
     """No more than one row: there is nothing to go on with after it."""
 
 
+_GROUP_ROWS = 64
 _PIECE_HEAD_BYTES = 18
 _NEARLY_FULL = PAGE_BYTES * 7 // 8  # below it no page is full, except with sort keys of some hundred bytes
 
@@ -564,6 +584,7 @@ _NEARLY_FULL = PAGE_BYTES * 7 // 8  # below it no page is full, except with sort
 @dataclass(slots=True)
 class Page:
     items: list[Any] = field(default_factory=list)
+    """As an answer has them; one `orjson.Fragment` may be several items with commas between them."""
     count: int = 0
     scanned: int = 0
     size: int = 0
@@ -607,8 +628,11 @@ def read_page(
     view = index.view if index is not None and narrow else None
     if index is not None and held is not None:
         rows = _read_index_keys(context, walk, index, limit, held)
+    elif narrow or keep is not None or project is not None:
+        rows = ((orjson.loads(blob), blob, size) for blob, size in chain.from_iterable(_items(context, walk, limit)))
     else:
-        rows = _read_items(context, walk, limit, narrow or keep is not None or project is not None)
+        left = _take_groups(page, walk, _items(context, walk, limit), limit, count_only)
+        rows = ((None, blob, size) for blob, size in left)
     for item, blob, size in rows:
         page.scanned += 1
         counted = _index_size(index, item) if narrow else size
@@ -636,8 +660,12 @@ def read_page(
 _LookedAt = Iterator[tuple[Item | None, bytes, int]]
 """Items with their JSON and sizes, as far as they were read."""
 
+_Groups = Iterator[list[tuple[Any, Any]]]
+"""Rows as they are fetched, some at a time."""
 
-def _read_items(context: OperationContext, walk: Walk, limit: int | None, wanted: bool) -> _LookedAt:
+
+def _items(context: OperationContext, walk: Walk, limit: int | None) -> _Groups:
+    """Items as they lie in the file, with their sizes."""
     if walk.index is None:
         source = f"SELECT r.item, r.size FROM {walk.table.storage} r"  # noqa: S608
     else:
@@ -646,8 +674,27 @@ def _read_items(context: OperationContext, walk: Walk, limit: int | None, wanted
             f"SELECT t.item, t.size FROM {walk.index.storage} r "  # noqa: S608
             f"CROSS JOIN {walk.table.storage} t ON t.key = r.item_key"
         )
-    for blob, size in _rows(context, source, walk, limit):
-        yield orjson.loads(blob) if wanted else None, blob, size
+    return _rows(context, source, walk, limit)
+
+
+def _take_groups(
+    page: Page, walk: Walk, groups: _Groups, limit: int | None, count_only: bool
+) -> Iterable[tuple[Any, Any]]:
+    """Takes the groups that cannot fill the page but by their number; later rows are to be looked at one by one."""
+    for rows in groups:
+        blobs, sizes = zip(*rows, strict=True)
+        size = page.size + sum(sizes)
+        if size >= _NEARLY_FULL or max(sizes) > PIECE_BYTES:
+            return chain(rows, chain.from_iterable(groups))
+        page.size = size
+        page.scanned += len(rows)
+        page.count += len(rows)
+        if not count_only:
+            page.items.append(orjson.Fragment(blobs[0] if len(blobs) == 1 else b",".join(blobs)))
+        if page.scanned == limit:
+            page.last = None if walk.single else _position(walk, orjson.loads(blobs[-1]))
+            break
+    return ()
 
 
 def _read_index_keys(
@@ -658,7 +705,7 @@ def _read_index_keys(
     read: Callable[[bytes, bytes], tuple[Item, int]],
 ) -> _LookedAt:
     source = f"SELECT r.key, r.item_key FROM {index.storage} r"  # noqa: S608
-    for key, item_key in _rows(context, source, walk, limit):
+    for key, item_key in chain.from_iterable(_rows(context, source, walk, limit)):
         item, size = read(key, item_key)
         yield item, b"", size
 
@@ -679,8 +726,8 @@ def _position(walk: Walk, item: Item) -> Item:
     return {name: item[name] for name in names}
 
 
-def _rows(context: OperationContext, source: str, walk: Walk, limit: int | None) -> Iterator[tuple[Any, Any]]:
-    """What the source selects of the rows of the walk."""
+def _rows(context: OperationContext, source: str, walk: Walk, limit: int | None) -> _Groups:
+    """What the source selects of the rows of the walk, some rows at a time."""
     conditions: list[str] = []
     bounds: list[bytes | int] = []
     if walk.low is not None:
@@ -697,9 +744,11 @@ def _rows(context: OperationContext, source: str, walk: Walk, limit: int | None)
         bounds.append(limit)
     cursor = context.db.execute(sql, bounds)
     # Few rows at a time: a page may be full long before the partition ends.
-    cursor.arraysize = 64
+    cursor.arraysize = _GROUP_ROWS
     try:
         while rows := cursor.fetchmany():
-            yield from rows
+            yield rows
+            if len(rows) < _GROUP_ROWS:
+                break
     finally:
         cursor.close()

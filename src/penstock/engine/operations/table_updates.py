@@ -104,6 +104,8 @@ def check_request(request: Request) -> None:
     """Everything that is wrong whatever the table."""
     check_table_class(request)
     updates, vectors = request.get("GlobalSecondaryIndexUpdates", []), request.get("VectorIndexUpdates", [])
+    if "ReplicaUpdates" not in request:
+        _refuse_witness_alone(request)
     if not updates and not vectors and not any(member in request for member in _CHANGES):
         missing = [name for name in _NAMED_AS_CHANGES if not request.get(name)]
         raise ValidationException(f"At least one of {', '.join(missing)} or TableClass is required")
@@ -120,6 +122,14 @@ def check_request(request: Request) -> None:
     check_encryption(request.get("SSESpecification"))
 
 
+def _refuse_witness_alone(request: Request) -> None:
+    """A witness is part of a group that is STRONG."""
+    if "GlobalTableWitnessUpdates" in request and request.get("MultiRegionConsistency") != "STRONG":
+        raise ValidationException(
+            "MultiRegionConsistency must be set as STRONG when GlobalTableWitnessUpdates parameter is present."
+        )
+
+
 def _check_replica_actions(request: Request) -> None:
     """Replicas are changed one at a time; only a group that is STRONG from the start has two made at once."""
     actions = [kind for update in request.get("ReplicaUpdates", ()) for kind in update]
@@ -128,10 +138,7 @@ def _check_replica_actions(request: Request) -> None:
     strong = request.get("MultiRegionConsistency") == "STRONG"
     if not actions:
         raise ValidationException("There are no actions specified in the Replica Update Action of the request.")
-    if "GlobalTableWitnessUpdates" in request and not strong:
-        raise ValidationException(
-            "MultiRegionConsistency must be set as STRONG when GlobalTableWitnessUpdates parameter is present."
-        )
+    _refuse_witness_alone(request)
     if len(set(actions)) > 1:
         raise ValidationException("Update table operation with more than one type of replica actions not allowed.")
     if strong and set(actions) != {"Create"}:
@@ -288,6 +295,11 @@ def _check_new_index(table: TableInfo, request: Request, index: Update, now: flo
     refuse_repeated(definitions)
     check_global_key(index["KeySchema"])
     _refuse_redefinition(table, request["AttributeDefinitions"], index["KeySchema"])
+    vectors = table.record.get("VectorIndexes", ())
+    keys = [one["AttributeName"] for one in index["KeySchema"]]
+    check_vectors(vectors, keys)
+    for one in vectors:
+        _refuse_redefined_choices(table, _defined(request, keys), one)
     check_projection(index)
     _check_new_throughput(table, request, index)
     world = table.record.get("GlobalSecondaryIndexes", [])
@@ -295,8 +307,12 @@ def _check_new_index(table: TableInfo, request: Request, index: Update, now: flo
         raise LimitExceededException(
             f"Subscriber limit exceeded: Number of global secondary indexes exceeds per-table limit of {GLOBAL_INDEXES}"
         )
-    others = (*table.record.get("LocalSecondaryIndexes", ()), *table.record.get("VectorIndexes", ()))
+    others = (*table.record.get("LocalSecondaryIndexes", ()), *vectors)
     check_projected((*others, *world, index))
+
+
+def _defined(request: Request, names: list[str]) -> list[dict[str, str]]:
+    return [one for one in request["AttributeDefinitions"] if one["AttributeName"] in names]
 
 
 def _check_vector_update(table: TableInfo, request: Request, update: Update, now: float) -> None:

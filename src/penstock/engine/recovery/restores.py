@@ -173,6 +173,19 @@ def _set_indexes(record: Record, source: Record, request: Record) -> None:
     if vectors:
         record["VectorIndexes"] = [one | {"id": number} for number, one in enumerate(vectors, next_id)]
     record["next_index_id"] = next_id + len(vectors)
+    _refuse_repeated_names(record)
+
+
+def _refuse_repeated_names(record: Record) -> None:
+    """An override names indexes anew, and could give two of them one name."""
+    seen: set[str] = set()
+    for kind in ("LocalSecondaryIndexes", "GlobalSecondaryIndexes", "VectorIndexes"):
+        for index in record.get(kind, ()):
+            if index["IndexName"] in seen:
+                raise ValidationException(
+                    f"One or more parameter values were invalid: Duplicate index name: {index['IndexName']}"
+                )
+            seen.add(index["IndexName"])
 
 
 _VECTOR_SHAPE: Final = ("VectorAttribute", "Dimensions", "DistanceFunction", "SearchSchema")
@@ -180,7 +193,7 @@ _VECTOR_SHAPE: Final = ("VectorAttribute", "Dimensions", "DistanceFunction", "Se
 
 def _vector_indexes(source: Record, request: Record) -> list[Record]:
     """The vector indexes of the new table: the source's, or those of them that the override names anew."""
-    old, wanted = source.get("VectorIndexes", []), request.get("VectorIndexOverride")
+    old, wanted = [*source.get("VectorIndexes", ())], request.get("VectorIndexOverride")
     named = [(one, one["IndexName"]) for one in old]
     if wanted is not None:
         named = [(_matched_vectors(old, one), one["IndexName"]) for one in wanted]
@@ -194,18 +207,21 @@ def _vector_indexes(source: Record, request: Record) -> list[Record]:
     ]
 
 
-def _matched_vectors(old: list[Record], wanted: Record) -> Record:
-    for one in old:
+def _matched_vectors(left: list[Record], wanted: Record) -> Record:
+    for place, one in enumerate(left):
         if all(one.get(member) == wanted.get(member) for member in _VECTOR_SHAPE) and _shape(one) == _shape(wanted):
-            return one
+            return left.pop(place)
     raise _unknown_index(wanted["IndexName"])
 
 
-def _matched(old: list[Record], wanted: Record) -> tuple[Record, Record]:
-    """The source's index that the override means: the one of the same keys and projection."""
-    for one in old:
+def _matched(left: list[Record], wanted: Record) -> tuple[Record, Record]:
+    """The source's index that the override means: the one of the same keys and projection, of those that are `left`.
+
+    Each is made once: a table restored under other names has no more indexes than its source.
+    """
+    for place, one in enumerate(left):
         if one["KeySchema"] == wanted["KeySchema"] and _shape(one) == _shape(wanted):
-            return one, wanted
+            return left.pop(place), wanted
     raise _unknown_index(wanted["IndexName"])
 
 

@@ -42,6 +42,9 @@ INVALID_ITEMS: Final = (
     "Please check CloudWatch error logs for more details.",
 )
 MOST_OBJECTS: Final = 50_000
+MOST_REASON: Final = 1_000
+"""Characters of an error's message that are written down: some name the whole value, which may have megabytes."""
+
 _BATCH_RECORDS: Final = 1_000
 _COMPUTED_SECONDS: Final = 0.003
 _BATCH_BYTES: Final = maintenance.MOST_BYTES
@@ -255,6 +258,7 @@ class ImportRun:
     def _add_error(self, batch: Batch, reason: str, *, counted: bool = False) -> None:
         """`counted`: the record is one of those done."""
         batch.processed += 1
+        reason = reason if len(reason) <= MOST_REASON else f"{reason[:MOST_REASON]}…"
         index = self._record["done"] - 1 if counted else self._record["done"]
         pointer = {
             "bucket": self._request["S3BucketSource"]["S3Bucket"],

@@ -5,6 +5,9 @@
 2. Memory is bounded by `RECORD_BYTES`, whatever the object. Decompression gives at most a block at a time, and ends
    where an object grows past `OBJECT_BYTES` or past `MOST_GROWTH` times its size: such an object is a bomb.
 3. Time is in proportion to the object's decompressed size.
+4. Between two records there is little that is none: at most `BLANK_LINES` lines and `BLANK_BYTES` bytes, and at most
+   `BLANK_LINES` empty parts of a compressed object. So whoever asks for the next record has an answer soon, and
+   can rest, stop, or write down how far it came.
 """
 
 from __future__ import annotations
@@ -39,6 +42,9 @@ _GZIP: Final = zlib.MAX_WBITS | 16
 
 BLANK_LINES: Final = 10_000
 """In a row: more of them are no data."""
+
+BLANK_BYTES: Final = 1024 * 1024
+"""Of blanks and comments in a row: the same."""
 
 _ITEM = AttributeMap()
 _has_json_types = _ITEM.acceptor()
@@ -81,10 +87,13 @@ def _plain(body: ObjectBytes) -> Iterator[tuple[bytes, int]]:
 
 def _limited(pieces: Iterator[tuple[bytes, int]]) -> Iterator[bytes]:
     """Each piece comes with the bytes of the object that were read since the one before it (2)."""
-    grown, read = 0, 0
+    grown = read = empty = 0
     for piece, taken in pieces:
         read += taken
         grown += len(piece)
+        empty = 0 if piece else empty + 1
+        if empty > BLANK_LINES:
+            raise Garbage(f"more than {BLANK_LINES:,} parts of the object are empty")
         if grown > OBJECT_BYTES or (grown > _FREE_BYTES and grown > read * MOST_GROWTH):
             raise Garbage(f"the object decompresses to more than {grown:,} bytes")
         yield piece
@@ -138,9 +147,9 @@ def _unzstded(body: ObjectBytes) -> Iterator[tuple[bytes, int]]:
 
 
 def lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Lines without their line feeds."""
+    """Lines without their line feeds. Raises Garbage for one that is too long, and for too many blank ones (4)."""
     rest: list[bytes] = []
-    held = blank = 0
+    held = blank = blank_bytes = 0
     for piece in pieces:
         *whole, last = piece.split(b"\n")
         if whole:
@@ -148,7 +157,12 @@ def lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
             rest, held = [], 0
             for line in whole:
                 _refuse_long(len(line))
-                blank = 0 if line else blank + 1
+                if line and not line.isspace():
+                    blank = blank_bytes = 0
+                else:
+                    blank += 1
+                    blank_bytes += len(line)
+                    _refuse_blank(blank_bytes)
                 if blank > BLANK_LINES:
                     raise Garbage(f"more than {BLANK_LINES:,} lines are blank")
                 yield line
@@ -162,6 +176,11 @@ def lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def _refuse_long(size: int) -> None:
     if size > RECORD_BYTES:
         raise Garbage(f"a record has more than {RECORD_BYTES:,} bytes")
+
+
+def _refuse_blank(size: int) -> None:
+    if size > BLANK_BYTES:
+        raise Garbage(f"more than {BLANK_BYTES:,} bytes hold no record")
 
 
 # ── records ──────────────────────────────────────────────────────────────────────────────────────
@@ -208,7 +227,7 @@ def ion_records(pieces: Iterator[bytes]) -> Iterator[Found]:
     """Values of Ion, each `{Item: {…}}`, anywhere in the text."""
     decode = _Utf8()
     text, is_whole = "", False
-    wanted = 1
+    wanted, blank = 1, 0
     while not is_whole:
         parts = [text]
         held = 0
@@ -226,12 +245,14 @@ def ion_records(pieces: Iterator[bytes]) -> Iterator[Found]:
         try:
             for value in reader:
                 yield Found(_ion_item(value), reader.place - place)
-                place = reader.place
+                place, blank = reader.place, 0
         except ion.Incomplete:
             if is_whole:
                 raise Garbage("the text ends inside a value") from None
         except ion.IonError as error:
             raise Garbage(f"the text is not Ion: {error}") from None
+        blank += reader.place - place
+        _refuse_blank(blank)
         text = text[reader.place :]
         _refuse_long(len(text))
         wanted = max(len(text), 1)  # twice as much next time: a long value is not read again and again
@@ -277,6 +298,8 @@ class CsvReader:
 
     def records(self, pieces: Iterator[bytes]) -> Iterator[Found]:
         header = self._header
+        if header is not None:
+            self._check_header(header)
         for text, size in self._rows(pieces):
             if header is None:
                 header = self._cells(text.removeprefix("\ufeff"))

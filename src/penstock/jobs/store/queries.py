@@ -19,6 +19,7 @@ from typing import Any, Final
 from penstock.client.database import Database
 from penstock.client.reads.pages import read_pages
 from penstock.clock import utc_seconds, utc_text
+from penstock.errors import PenstockError
 from penstock.jobs.layouts.item_collection import limit_pool, rate_pool, ready_order, task_pool
 from penstock.jobs.layouts.layout import Item, Layout, Listing, ReadCall
 from penstock.jobs.model.job import (
@@ -236,13 +237,22 @@ class JobReader:
         shards = range(self._layout.shards)
         share = -(-limit // len(shards)) if evenly and shard is None else limit
         shares = [share if shard in (None, one) else 1 for one in shards]
-        pools = [self._pool(f"{queue}#ready#{one}", most) for one, most in zip(shards, shares, strict=True)]
+        wanted = [(f"{queue}#ready#{one}", most) for one, most in zip(shards, shares, strict=True)]
+        wanted += [(task_pool(queue, task), share) for task in tasks]
+        # Of any number that wait for a time, one is read while nothing is due.
+        wanted += [(f"{queue}#wake#{one}", 1) for one in shards] if wake else []
+        found = self._pools(wanted)
+        pools, of_tasks = found[: len(shards)], found[len(shards) : len(shards) + len(tasks)]
         if shard is not None:
             shard = self._choose_shard(queue, shard, pools, limit)
             shares[shard] = limit
-        of_tasks = [self._pool(task_pool(queue, task), share) for task in tasks]
-        woken = [self._due_pool(f"{queue}#wake#{one}", share, now) for one in shards] if wake else []
-        due = [[found for found in some if _time_of(found[0]) <= now] for some in woken]
+        woken = found[len(shards) + len(tasks) :]
+        if share > 1:
+            woken = [
+                self._pool(f"{queue}#wake#{one}", share) if first and _time_of(first[0][0]) <= now else first
+                for one, first in enumerate(woken)
+            ]
+        due = [[place for place in some if _time_of(place[0]) <= now] for some in woken]
         if shard is not None and wake and due[shard]:
             due = [due[shard]]
         due_now = sorted(itertools.chain(*due), key=_place)
@@ -389,10 +399,16 @@ class JobReader:
         """A row of the claim index: its place, and the key of its job."""
         return item[self._layout.claim_index.order]["S"], {name: item[name] for name in self._key_names}
 
-    def _due_pool(self, partition: str, limit: int, now: float) -> list[tuple[str, Item]]:
-        """The same of a pool in the order of time: of any number that wait, one is read while nothing is due."""
-        first = self._pool(partition, 1)
-        return self._pool(partition, limit) if first and limit > 1 and _time_of(first[0][0]) <= now else first
+    def _pools(self, wanted: list[tuple[str, int]]) -> list[list[tuple[str, Item]]]:
+        """The first of several pools, each with its own number; where the database can, as of one moment."""
+        if not self._db.capabilities.shares_commits:
+            return [self._pool(partition, limit) for partition, limit in wanted]
+        calls = [("Query", {**self._pool_query(partition), "Limit": limit}) for partition, limit in wanted]
+        answers = [
+            self._db.execute(*call) if isinstance(answer, PenstockError) else answer
+            for call, answer in zip(calls, self._db.execute_together(calls), strict=True)
+        ]
+        return [[self._found(item) for item in answer["Items"]] for answer in answers]
 
     def _pool_query(self, partition: str) -> dict[str, Any]:
         index = self._layout.claim_index

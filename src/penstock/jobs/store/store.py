@@ -447,8 +447,9 @@ class JobStore:
     # ── what its worker writes ───────────────────────────────────────────────────────────────────
 
     def renew(self, job: Job) -> Job:
+        """Also of a job that is to be cancelled: until its task reports, it runs, and holds its slot and its key."""
         self.renewals += 1
-        return self.change_held(job, transitions.renew_lease)
+        return self.change_held(job, transitions.renew_lease, also_cancelled=True)
 
     def renew_together(self, jobs: Sequence[Job]) -> list[Job | None]:
         """`renew` of many with one commit; None where it was not done, and is for `renew` to do."""
@@ -668,12 +669,13 @@ class JobStore:
         *,
         ending: bool = False,
         checks: Sequence[Action] = (),
+        also_cancelled: bool = False,
     ) -> Job:
         """A change by the job's holder (2)."""
 
         def check_and_change(current: Job) -> ChangedJob:
             _check_held(job, current)
-            if current.cancel_reason is not None:
+            if current.cancel_reason is not None and not also_cancelled:
                 raise JobCancelled(job.id, current.cancel_reason)
             changed: ChangedJob = change(current, self.clock.now())
             return changed

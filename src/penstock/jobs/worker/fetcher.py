@@ -2,7 +2,9 @@
 
 The numbers continue those of worker.py, which cites them.
 
-5. However many threads wait, one of them polls the database; what it finds is for all.
+5. However many threads wait, one of them polls the database; what it finds is for all. What happens elsewhere wakes
+   that one alone. Whoever goes with a job, and leaves nobody who polls, sleeps until the next poll or watches, wakes
+   one of the others.
 6. When there is nothing to do, it polls less and less often, down to once in `idle_seconds`: an idle worker costs next
    to nothing. It knows when the next lease runs out or the next job is due, and polls then; a job that this process
    enqueues wakes it at once, and so does what others write, where the database tells of it (wake_up.py).
@@ -244,7 +246,11 @@ class Fetcher:
         self._drain = _Drain()
         self._burst = burst or until_empty
         self._until_empty = until_empty
-        self._changed = threading.Condition()
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        """For threads that have nothing to do, but for one of them:"""
+        self._poll_is_due = threading.Condition(lock)
+        """for the one that sleeps until the next poll. Most of what happens is for it to look at (5)."""
         self._candidates: deque[Job] = deque()
         self._read_at = 0.0
         self._popped = 0
@@ -323,7 +329,7 @@ class Fetcher:
         with self._changed:
             if self.awaiting:  # otherwise nobody is there any more to store it
                 self._ended.append(ended)
-                self._changed.notify()
+                self._notify()
 
     def release_thread(self, *, awaiting: bool = False) -> None:
         """A thread is done with what it fetched, or (`awaiting`) a coroutine: its job has ended, or is another's."""
@@ -331,27 +337,33 @@ class Fetcher:
             self.active -= 1
             self.awaiting = max(0, self.awaiting - awaiting)
             if self.active + 1 == self._concurrency or awaiting:
-                self._changed.notify()
+                self._notify()
             if not self.active and (self.alone is not None or self._suspect_is_next()):
-                self._changed.notify_all()
+                self._notify_all()
             if self._burst and not self.active:
                 self._poll_at = 0.0  # whether there is nothing more can be told only now
-                self._changed.notify_all()
+                self._notify_all()
 
     def _next_job(self) -> Attempt | Job | EndedCoroutine | None:
         if self._ended:
             self.awaiting -= 1
             if self._stopped:
-                self._changed.notify_all()  # this may have been the last
+                self._notify_all()  # this may have been the last
+            elif not self._is_attended():
+                self._changed.notify()
             return self._ended.popleft()
         # Others may have taken the last place while this thread watched: with coroutines there are more threads than
         # jobs that may run (16).
         has_room = not self._stopped and self.active < self._concurrency
         taken = (self.batch.begin_next() or self._pop()) if has_room else None
         self.active += taken is not None
-        if self._candidates:
-            self._changed.notify()  # one of those who wait watches now
+        if self._candidates or not self._is_attended():
+            self._changed.notify()  # one of those who wait watches now, or polls
         return taken
+
+    def _is_attended(self) -> bool:
+        """Whether a thread polls, sleeps until the next poll, or watches."""
+        return self._polling or self._watching
 
     def pop_candidate(self) -> Job | None:
         """A candidate that is there already; None where one would have to wait."""
@@ -379,7 +391,7 @@ class Fetcher:
         """Something waits in the batch while its thread works: one of those who wait watches over it."""
         if not self._watching:
             with self._changed:
-                self._changed.notify()
+                self._notify()
 
     def _suspect_is_next(self) -> bool:
         return self._has_suspects and bool(self._candidates) and runs_alone(self._candidates[0])
@@ -459,9 +471,18 @@ class Fetcher:
                 return False
             # Only one thread sleeps until the next poll; the others wait to be woken.
             self._polling = True
-            self._changed.wait(pause)
+            self._poll_is_due.wait(pause)
             self._polling = False
         return True
+
+    def _notify(self) -> None:
+        """There is something to do for one thread. The one that sleeps until the next poll may be the only one."""
+        self._changed.notify()
+        self._poll_is_due.notify()
+
+    def _notify_all(self) -> None:
+        self._changed.notify_all()
+        self._poll_is_due.notify()
 
     def _is_needed(self, gate: WriteGate) -> bool:
         """Whether those at work are mostly at their tasks, so that another thread can take a job meanwhile (8)."""
@@ -487,6 +508,8 @@ class Fetcher:
             found = self._poll_queues()
         except BaseException:
             self._end_poll(Claimable((), None, more=False), is_sure=False)
+            with self._changed:
+                self._changed.notify()  # this thread does not come back at once
             raise
         self._end_poll(found, is_sure=is_sure)
 
@@ -548,12 +571,16 @@ class Fetcher:
             some = found.jobs if self._peers is None else self._peers.judge(found.jobs)
             verdicts = [(job, self._verdict(job)) for job in some if job.id not in self._in_hand]
             wanted = [job for job, verdict in verdicts if verdict == "take"]
-            wanted += self._set_aside_limited([job for job, verdict in verdicts if verdict == "limit"])
+            limited = [job for job, verdict in verdicts if verdict == "limit"]
+            free = self._set_aside_limited(limited)
+            wanted += free
             admitted, slot_at = self._give_slots([job for job, verdict in verdicts if verdict == "rate"])
             wanted += admitted
             others = [job for job, verdict in verdicts if verdict == "leave"] if found.more else []
             is_moved = self._set_aside_unknown(others) or bool(found.limits or found.rates)
             is_moved = is_moved or (found.more and slot_at is not None)
+            # Many that were moved are no reason to read still more at once: others may be next by now.
+            is_moved = is_moved or (found.more and limit >= _MOVED_TOGETHER and len(free) < len(limited))
             if wanted or is_moved or not found.more or limit >= _MOST_CANDIDATES:
                 wanted.sort(key=claim_order)
                 found = replace(found, jobs=tuple(wanted), next_at=_earliest(found.next_at, slot_at))
@@ -606,6 +633,9 @@ class Fetcher:
         jobs, next_at = found.jobs, found.next_at
         with self._changed:
             self._polling = False
+            if any(map(runs_alone, jobs)):  # a suspect that was claimed here during the poll does not wait (14)
+                here = self._in_hand.union(one.id for one in self._attempts())
+                jobs = tuple(job for job in jobs if job.id not in here)
             self._has_suspects = any(map(runs_alone, jobs)) or (self._has_suspects and bool(self._candidates))
             self._candidates.extend(sorted(jobs, key=_suspects_first) if self._has_suspects else jobs)
             self._read_at = time.monotonic()
@@ -627,7 +657,7 @@ class Fetcher:
             self._poll_at = time.monotonic() + pause
             if self._burst and not jobs and is_sure and not is_partial and not self._waits_until(next_at):
                 self._stopped = True
-            self._changed.notify_all()
+                self._changed.notify_all()
 
     def _waits_until(self, next_at: float | None) -> bool:
         """Whether a burst waits for that time: only for what its limit puts off, unless it runs until all is done."""
@@ -660,7 +690,7 @@ class Fetcher:
             self._poll_at = 0.0
             self._is_outdated = True
             self._empty_polls = 0
-            self._changed.notify_all()
+            self._poll_is_due.notify()
 
     def poll_soon(self) -> bool:
         """The database has changed: polls at once if nothing is at hand. Whether the last poll found jobs, all gone."""
@@ -669,7 +699,7 @@ class Fetcher:
                 return False
             self._poll_at = 0.0
             self._is_outdated = True
-            self._changed.notify_all()
+            self._poll_is_due.notify()
             return self._was_filled
 
     def stop(self, *, at_once: bool = False) -> None:
@@ -680,7 +710,7 @@ class Fetcher:
                 self.awaiting = 0
                 self._ended.clear()
             self._candidates.clear()
-            self._changed.notify_all()
+            self._notify_all()
 
 
 def _earliest(one: float | None, other: float | None) -> float | None:

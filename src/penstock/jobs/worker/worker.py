@@ -27,7 +27,7 @@ from penstock.jobs.context import CALL_AGAIN, Attempt, JobContext
 from penstock.jobs.hooks import EndHooks
 from penstock.jobs.metrics import otel
 from penstock.jobs.metrics.worker_metrics import WorkerMetrics
-from penstock.jobs.model.job import Job
+from penstock.jobs.model.job import Job, JobCancelled
 from penstock.jobs.model.json_text import from_json
 from penstock.jobs.model.rate import has_slot
 from penstock.jobs.model.state import State
@@ -308,17 +308,21 @@ class Worker:
             self._requeue(attempt)
 
     def _requeue(self, attempt: Attempt) -> None:
-        """The job is another worker's now, whatever the task still does."""
+        """The job is another worker's now, or cancelled if it was to be, whatever the task still does."""
+        how, reason = "requeued", "its worker could not wait for it any longer"
         try:
-            reason = "its worker could not wait for it any longer"
-            attempt.finish(lambda job: self._store.requeue(job, reason), briefly=True)
+            try:
+                attempt.finish(lambda job: self._store.requeue(job, reason), briefly=True)
+            except JobCancelled:
+                how = "cancelled"
+                attempt.finish(self._store.end_cancelled, briefly=True)
         except PenstockError as error:
             _LOG.warning("%s could not be requeued: %s", attempt.job.id, error)
             self._outcomes.count_left(attempt)
         else:
             attempt.is_counted = True
             attempt.lost = LeaseLost(attempt.job.id, None, "its worker has given it back")
-            self._outcomes.count("requeued", attempt.job)
+            self._outcomes.count(how, attempt.job)
 
     def _new_thread(self, number: int) -> threading.Thread:
         # Daemons: a task that never returns must not keep the process.
