@@ -12,6 +12,7 @@ from penstock.jobs.model.derived_state import STORED, Conditions, DerivedState, 
 from penstock.jobs.model.job import LIMIT_POOL, RATE_POOL, TASK_POOL, BadJob, Job, JobError, NewJob, Wait
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
+from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
 from penstock.leases import Lease
 
 JOB = Job("job_1", "report", State.QUEUED, 0.0, 0.0, 0.0, 10**10)
@@ -38,6 +39,8 @@ ERROR = JobError("ValueError", "no")
         ({"pool": RATE_POOL, "rate_key": "api", "rate": "5/m"}, "blocked", "rate 5/m of 'api'"),
         ({"run_at": 200.0, "rate_at": 200.0, "rate_key": "api", "rate": "5/m"}, "blocked", "rate 5/m of 'api'"),
         ({"pool": TASK_POOL}, "blocked", "no worker of the queue default has the task report"),
+        ({"queue": "mail"}, "blocked", "no worker of the queue mail has the task report"),
+        ({"queue": "mail", "task": "send"}, "ready", ""),
         ({"queue": "paused"}, "blocked", "the queue paused is paused"),
         ({"queue": "paused", "run_at": 200.0}, "scheduled", ""),
         ({"pulled_from": "aws://x"}, "blocked", "a copy from aws://x: no worker starts it"),
@@ -50,7 +53,7 @@ ERROR = JobError("ValueError", "no")
     ],
 )  # fmt: skip
 def test_a_job_is_in_the_state_that_says_what_it_does(changes: dict[str, Any], state: str, why: str) -> None:
-    found = derive(replace(JOB, **changes), Conditions(100.0, {"paused"}, {"dead"}))
+    found = derive(replace(JOB, **changes), Conditions(100.0, {"paused"}, {"dead"}, {"mail": {"send"}}))
     assert (found.state, found.why) == (state, why)
     assert STORED[found.state] is changes.get("state", State.QUEUED)
 
@@ -88,6 +91,22 @@ def test_jobs_are_found_by_derived_state_page_by_page() -> None:
             break
     assert sorted(seen) == sorted(later)
     assert app.jobs.cancel_all(state="scheduled", dry_run=True).matched == 30
+    app.close()
+
+
+def test_a_job_whose_task_no_live_worker_of_its_queue_has_is_blocked_and_not_ready() -> None:
+    app = penstock.App(":memory:")
+    store: JobStore = app.store
+    store.ensure_tables()
+    jobs = {
+        name: store.create(NewJob(name, {}, queue=queue))[0].id for name, queue in (("a", "q"), ("b", "q"), ("c", "r"))
+    }
+    now = store.clock.now()
+    registry = WorkerRegistry(store.db, store.layout)
+    registry.beat(WorkerInfo("w1", now, now, ("q",), ("a",), 1, 0, 0, 0.0))
+    registry.beat(WorkerInfo("gone", now - 999, now - 999, ("q", "r"), ("b",), 1, 0, 0, 0.0))
+    assert {job.id for job in app.jobs.find(state="ready")} == {jobs["a"], jobs["c"]}, "nobody looks at the queue r"
+    assert [job.id for job in app.jobs.find(state="blocked")] == [jobs["b"]]
     app.close()
 
 

@@ -74,11 +74,40 @@ def test_no_page_is_wider_than_a_phone(world: World, browser: Any) -> None:
     context.close()
 
 
+TRACE = """Traceback (most recent call last):
+  File "/srv/reports/of/a/company/with/a/long/name/rows.py", line 17, in load_rows_of_a_project
+    rows = load(project, month=month, with_images=True)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+ValueError: no such project
+"""
+
+
+def test_a_phone_shows_the_whole_of_an_error_and_the_tab_that_one_is_on(world: World, browser: Any) -> None:
+    job = world.running("report", owner="a-host-with-a-long-name.example.org:12345:abcdef")
+    world.store.fail(job, JobError("ValueError", "no such project " + "x" * 200, TRACE))
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    wide = "[...document.querySelectorAll('.panel, .trace')].filter(one => one.scrollWidth > one.clientWidth).length"
+    seen = "document.querySelector('.tabs [aria-current]').getBoundingClientRect()"
+    with running_dashboard(world.app) as url:
+        page.goto(f"{url}/jobs/{job.id}")
+        assert page.evaluate(wide) == 0
+        assert page.evaluate("getComputedStyle(document.querySelector('.trace .place')).whiteSpace") != "nowrap"
+        assert not page.locator(".trace .carets").is_visible()
+        page.goto(f"{url}/jobs?q=status%3Acompleted")
+        box = page.evaluate(seen)
+        assert box["left"] >= 0 and box["right"] <= 390
+    context.close()
+
+
 def test_no_list_hides_its_buttons_on_a_laptop(world: World, browser: Any) -> None:
     """A list that is too wide scrolls, and its last column, the actions, is what nobody sees."""
     for number in range(3):
         world.store.pause(f"mail-{number}", "the provider is down, and we wait for its answer")
         world.made("send_mail", queue=f"mail-{number}", tenant="acme")
+        world.made(
+            "send_mail", queue="warteschlange-für-große-aufgaben-" * 4, tenant="Größe & Söhne GmbH — 東京支店 " * 5
+        )
         world.store.fail(world.running("send_mail"), JobError("ConnectionError", "refused " * 40))
     world.app.state.site.overview.refresh()
     context = browser.new_context(viewport={"width": 1280, "height": 800})

@@ -22,8 +22,9 @@ from penstock.systems.construction_expenses.webhooks.webhook import webhook_of
 from penstock.tables.definitions.definition import Naming
 from penstock.web.dashboard.job_counts import finished_jobs
 from penstock.web.dashboard.job_log import read_history
+from penstock.web.dashboard.job_survey import pattern_of
 from penstock.web.dashboard.security import POLICY
-from penstock.web.dashboard.site import disposition
+from penstock.web.dashboard.site import disposition, took
 
 PAGES = (
     *("/", "/jobs", "/failures", "/queues", "/schedules", "/pipelines", "/records", "/tables", "/partiql"),
@@ -88,6 +89,14 @@ def test_a_worker_that_is_gone_is_not_shown_and_looking_writes_nothing(world: Wo
     for path in ("/", "/workers", "/jobs", f"/jobs/{job.id}"):
         assert "laptop:1:a" not in world.page(path)
     assert set(world.switch.calls) <= {"Query", "GetItem", "BatchGetItem", "ListTables", "DescribeTable"}
+
+
+def test_the_first_poll_of_an_open_page_replaces_the_small_sample_of_its_first_view(world: World) -> None:
+    for _ in range(60):
+        world.completed()
+    assert "The newest 20 that finished" in world.page("/")
+    (message,) = world.app.state.poller.feeds["overview"].poll([""])[""]
+    assert "Finished in the last hour" in message.html and "<dd>60</dd>" in message.html
 
 
 def test_shares_stay_right_where_only_the_newest_are_looked_at(world: World) -> None:
@@ -196,6 +205,45 @@ def test_failures_are_grouped_by_task_and_error_and_a_group_is_retried(world: Wo
     preview = world.post("/jobs/preview", [("verb", "retry"), ("group", "import\nKeyError\nno row #")]).text
     assert other.id not in preview
     assert "Retry 3 jobs?" in preview
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "pattern"),
+    [
+        ("job_mwn5viuv_gu0161 is failed: no", "job_0448899ff828d1e31da7_00002 is failed: no", "job_# is failed: no"),
+        ("no 0448899ff828d1e3 here", "no a694abe30cb9dab2 here", "no # here"),
+        ("f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "a0000000-7dec-11d0-a765-000000000000", "#"),
+        ("at 0xdeadbeef", "at 0x1", "at #"),
+        ("10.0.0.1:587 refused", "10.12.0.99:25 refused", "#.#.#.#:# refused"),
+        ("the facade has faded", "the facade has faded", "the facade has faded"),
+    ],
+)
+def test_failures_that_differ_in_ids_and_numbers_are_one_group(one: str, other: str, pattern: str) -> None:
+    assert pattern_of(one) == pattern_of(other) == pattern
+
+
+def test_a_group_shows_its_message_as_it_is_where_all_have_the_same(world: World) -> None:
+    for number in range(2):
+        world.store.fail(world.running("import"), JobError("UnicodeError", "not utf8", ""))
+        world.store.fail(world.running("load"), JobError("OSError", f"port {number}", ""))
+    page = world.page("/failures")
+    assert "</b></a> not utf8<br>" in page and "</b></a> port #<br>" in page
+
+
+def test_a_job_without_progress_shows_its_arguments_in_the_list_unless_they_are_secret(world: World) -> None:
+    world.made("plain", {"project": "bodwassho"})
+    world.made("hidden", {"password": "hunter2"}, secret=("password",))
+    world.completed("bare")
+    page = world.page("/jobs")
+    assert "{&#34;project&#34;:&#34;bodwassho&#34;}" in page and "hunter2" not in page
+    assert "100 %" not in page and ">{}<" not in page
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-1, "0 ms"), (0.0124, "12 ms"), (0.94, "940 ms"), (0.99, "1.0 s"), (125, "2m 5s")]
+)
+def test_short_times_are_milliseconds(seconds: float, text: str) -> None:
+    assert took(seconds) == text
 
 
 def test_tabs_are_the_derived_states_with_their_counts_and_columns(world: World) -> None:

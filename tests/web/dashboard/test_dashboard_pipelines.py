@@ -11,6 +11,7 @@ from dashboard_world import World
 
 from penstock.files import SavedFile
 from penstock.jobs.context import Attempt, JobContext
+from penstock.jobs.model.job import NewJob
 from penstock.pipelines import Lineage, Origin, Pipeline, StepContext
 from penstock.web.dashboard.charts import lineage_chart
 from penstock.web.dashboard.pages.pipelines import SVG_POLICY, base_id, picture_type, round_of, topics_of
@@ -57,6 +58,14 @@ def test_the_list_has_the_runs_and_no_other_jobs(world: World) -> None:
     assert re.findall(r'href="/pipelines/([^"]+)"', page) == ["words_1"]
     assert '<td data-label="Round" class="n">2</td>' in page  # its second round
     assert other.id not in page
+
+
+def test_a_run_behind_many_other_jobs_is_found_at_once(world: World) -> None:
+    words().run(world.store, job_id="words_1", inputs={"text": "so much depends"})
+    world.store.create_all([NewJob("other", {}) for _ in range(450)])
+    assert 'href="/pipelines/words_1"' in world.page("/pipelines")
+    world.store.create_all([NewJob("other", {}) for _ in range(700)])
+    assert "None of the 1,000 jobs looked at is a run" in world.page("/pipelines")
 
 
 def test_a_task_that_carries_a_pipeline_is_found_by_its_checkpoints(world: World) -> None:

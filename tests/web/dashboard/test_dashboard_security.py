@@ -107,6 +107,18 @@ def test_without_the_token_nothing_is_shown(guarded: World) -> None:
     assert guarded.client.post("/jobs/apply", data={}).status_code == 403
 
 
+def test_a_browser_is_refused_by_a_page_and_a_program_by_json(guarded: World, tmp_path: Path) -> None:
+    browser = {"accept": "text/html,application/xhtml+xml"}
+    reader = World(tmp_path / "reader", read_only=True)
+    for world, told in ((guarded, "needs its token"), (reader, "is read-only")):
+        shown = world.client.post("/jobs/apply", data={}, headers=browser)
+        assert shown.status_code == 403 and "<h1>" in shown.text and told in shown.text
+        assert "content-security-policy" in shown.headers and world.source.place not in shown.text
+        told_json = world.client.post("/jobs/apply", data={})
+        assert told_json.status_code == 403 and told in told_json.json()["error"]["message"]
+    reader.close()
+
+
 def test_the_token_lets_in_and_is_not_kept_by_the_browser(guarded: World) -> None:
     job = guarded.made()
     wrong = guarded.get("/login?token=wrong", follow_redirects=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,49 @@ def test_the_theme_the_help_and_the_palette(world: World, url: str, page: Any) -
     page.keyboard.press("Enter")
     page.wait_for_url("**/queues")
     assert page.errors == []
+
+
+def test_the_palette_is_walked_by_arrows_pressed_and_searches_for_what_is_no_page(
+    world: World, url: str, page: Any
+) -> None:
+    job = world.failed()
+    page.goto(url)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("jobs")
+    playwright.expect(page.locator("#places li:visible").first).to_have_text("Jobs", timeout=PATIENCE)
+    for key in ("ArrowDown", "ArrowUp", "ArrowDown"):
+        page.keyboard.press(key)
+    chosen = page.locator('#places li[aria-selected="true"]')
+    playwright.expect(chosen).to_have_text("Jobs: ready", timeout=PATIENCE)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/jobs?q=status%3Aready")
+    page.keyboard.press("Control+k")
+    page.locator("#places li", has_text="Schedules").click()
+    page.wait_for_url("**/schedules")
+    page.keyboard.press("Control+k")
+    page.keyboard.type(job.id)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/jobs/{job.id}")
+    assert page.errors == []
+
+
+def test_a_time_says_itself_in_the_visitors_zone_and_in_utc(world: World, url: str, browser: Any) -> None:
+    job = world.completed()
+    world.app.state.site.overview.refresh()
+    context = browser.new_context(timezone_id="Asia/Kolkata")
+    page = context.new_page()
+    page.goto(f"{url}/jobs/{job.id}")
+    page.locator("time").first.hover()
+    title = page.locator("time").first.get_attribute("title")
+    here, utc = re.fullmatch(r"(\S+ \S+) here, (\S+ \S+) UTC", title).groups()
+    assert datetime.fromisoformat(here) - datetime.fromisoformat(utc) == timedelta(hours=5, minutes=30)
+    page.goto(url)
+    bar = page.locator("g[data-start]").first
+    bar.dispatch_event("mouseover")
+    at = datetime.fromisoformat(bar.get_attribute("data-start")).replace(tzinfo=None) + timedelta(hours=5, minutes=30)
+    told = bar.locator("title").text_content()
+    assert told.startswith(f"{at:%Y-%m-%d %H:%M} to ") and told.endswith(": 1 completed, 0 failed")
+    context.close()
 
 
 def test_jobs_are_chosen_all_at_once_and_between_two(world: World, url: str, page: Any) -> None:

@@ -6,8 +6,8 @@ the job, on the time, on paused queues and on workers whose processes have ended
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -76,6 +76,8 @@ class Conditions:
     """Queues."""
     ended: Collection[str] = frozenset()
     """Workers whose processes have provably ended."""
+    tasks: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Of each queue that a live worker looks at, the tasks that its workers have."""
 
 
 def derive(job: Job, around: Conditions) -> Situation:
@@ -137,8 +139,8 @@ def _blocked(job: Job, around: Conditions) -> str:
             return f"concurrency key {job.concurrency_key!r}, {job.max_concurrent:,} at once"
         case pool if pool == RATE_POOL:
             return f"rate {job.rate} of {job.rate_key!r}"
-        case pool if pool == TASK_POOL:
-            return f"no worker of the queue {job.queue} has the task {job.task}"
+    if job.pool == TASK_POOL or job.task not in around.tasks.get(job.queue, (job.task,)):
+        return f"no worker of the queue {job.queue} has the task {job.task}"
     return ""
 
 

@@ -1,21 +1,32 @@
-"""What decides the derived states of jobs beside the jobs themselves: paused queues, and workers that have ended."""
+"""What decides the derived states of jobs beside the jobs themselves: paused queues, and who works."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
+from penstock.clock import utc_seconds
 from penstock.jobs.model.derived_state import Conditions, DerivedState, Situation, derive
 from penstock.jobs.model.job import Job
 from penstock.jobs.store.store import JobStore
 from penstock.processes import has_ended
 
+GONE_SECONDS: Final = 60.0
+"""A worker that has written no line for so long is taken for gone."""
+
 
 def read_conditions(store: JobStore, queues: Iterable[str]) -> Conditions:
     """For jobs of these queues: one read for each queue, and one of the workers' lines."""
     lines = (store.side_items.read("workers") or {}).get("entries", {}).get("M", {})
-    ended = (name for name, line in lines.items() if has_ended(line["M"].get("process", {}).get("S", "")))
-    paused = (name for name in queues if store.queue(name).paused)
-    return Conditions(store.clock.now(), frozenset(paused), frozenset(ended))
+    ended = frozenset(name for name, line in lines.items() if has_ended(line["M"].get("process", {}).get("S", "")))
+    paused = frozenset(name for name in queues if store.queue(name).paused)
+    now = store.clock.now()
+    tasks: dict[str, set[str]] = {}
+    for name, line in lines.items():
+        if name not in ended and now - utc_seconds(line["M"]["seen_at"]["S"]) < GONE_SECONDS:
+            for queue in line["M"]["queues"]["L"]:
+                tasks.setdefault(queue["S"], set()).update(task["S"] for task in line["M"]["tasks"]["L"])
+    return Conditions(now, paused, ended, tasks)
 
 
 class Situations:

@@ -32,13 +32,13 @@ from penstock.jobs.layouts.item_collection import number_text
 from penstock.jobs.layouts.layout import Layout
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
+from penstock.jobs.store.conditions import GONE_SECONDS
 from penstock.jobs.store.side_items import SideItems
 from penstock.jobs.store.store import JobStore
 from penstock.leases import RENEWALS, AbandonedLease, Lease, allowance_seconds
 from penstock.processes import SleepWatch, has_ended, has_noted_stop, is_of_this_machine
 
 BEAT_SECONDS: Final = 10.0
-GONE_SECONDS: Final = 60.0
 _REMOVED_SECONDS: Final = 600.0
 """Until then, a worker that is started again on the machine can still prove by it whose jobs are abandoned."""
 PEERS_SECONDS: Final = 0.25

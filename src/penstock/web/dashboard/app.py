@@ -69,7 +69,7 @@ def make_dashboard(
             *([] if api is None else [Middleware(PathDispatch, prefix=api.state.prefix, other=api)]),
             Middleware(SecurityHeaders, headers=HEADERS),
             Middleware(Guard, hosts=tuple(hosts), body_bytes=lambda method, path: BODY_BYTES, page=site.refusal),
-            Middleware(AccessMiddleware, access=access),
+            Middleware(AccessMiddleware, access=access, page=site.refusal),
         ],
         exception_handlers=_handlers(site),
         lifespan=lifespan,

@@ -156,6 +156,7 @@ _OTHER_JOBS: Final = 200
 _TENANTS_READ: Final = 10
 _FEW_JOBS: Final = 20
 _POLL_SECONDS: Final = 0.5
+_COUNTED_OF_OTHERS: Final = (DerivedState.FAILED, DerivedState.LOST, DerivedState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,8 @@ class FinishedJobs:
     jobs: tuple[Job, ...]
     since: float
     """Every job that ended since then is in `jobs`; less than an hour ago where the sample is full."""
+    sample: int = 0
+    """Of each state, at most so many were read."""
 
     @property
     def whole_hour(self) -> bool:
@@ -213,6 +216,14 @@ class Overview:
         if name == self.table:
             return {state: self._own(state) for state in DerivedState}
         return next((one.counts for one in self.tables if one.name == name), {})
+
+    def of_all(self) -> dict[DerivedState, Count]:
+        """The counts of all tables together, of those states that are counted in each."""
+        known: dict[DerivedState, Count] = {}
+        for state in _COUNTED_OF_OTHERS:
+            all_of_it = [self._own(state), *(one.counts[state] for one in self.tables)]
+            known[state] = Count(sum(one.number for one in all_of_it), all(one.exact for one in all_of_it), self.at)
+        return known
 
     def count(self, state: DerivedState) -> Count:
         """How many jobs are in a derived state; failed ones of all tables."""
@@ -269,7 +280,7 @@ class OverviewCache:
             self._counter.first(store, now)
             self._survey.step(store, now, FIRST_JOBS if not self._is_surveyed else _FEW_JOBS)
             if self._finished is None or abs(now - self._finished.at) > _FRESH_SAMPLE_SECONDS:
-                self._finished = finished_jobs(store, now, _QUICK_SAMPLE)
+                self._finished = finished_jobs(store, now, _QUICK_SAMPLE)  # the first poll reads more
             return self._read(store, now)
 
     def refresh(self) -> Overview:
@@ -282,7 +293,8 @@ class OverviewCache:
             self._counter.step(store, now)
             self._survey.step(store, now)
             self._is_surveyed = True
-            if self._finished is None or abs(now - self._finished.at) > _SAMPLE_SECONDS:
+            is_small = self._finished is not None and self._finished.sample < _SAMPLE
+            if self._finished is None or is_small or abs(now - self._finished.at) > _SAMPLE_SECONDS:
                 self._finished = finished_jobs(store, now, _SAMPLE)
             return self._read(store, now)
 
@@ -336,7 +348,7 @@ class OverviewCache:
 
 def _counted(found: Mapping[State, JobPage], now: float) -> dict[DerivedState, Count]:
     counts = {}
-    for state in (DerivedState.FAILED, DerivedState.LOST, DerivedState.RUNNING):
+    for state in _COUNTED_OF_OTHERS:
         page = found[STORED[state]]
         number = sum(row.situation.state is state for row in page.rows)
         counts[state] = Count(number, page.token is None and not page.notes, now)
@@ -356,7 +368,7 @@ def finished_jobs(store: JobStore, now: float, sample: int) -> FinishedJobs:
         if len(ends) == sample:
             since = max(since, min(at for at, _ in ends))
         ended += ends
-    return FinishedJobs(now, tuple(job for at, job in ended if at >= since), since)
+    return FinishedJobs(now, tuple(job for at, job in ended if at >= since), since, sample)
 
 
 def oldest_waiting(store: JobStore, now: float) -> Job | None:

@@ -174,11 +174,13 @@ class Row:
 
     @property
     def what(self) -> str:
-        """The error, the reason or the step: it gets the free width."""
+        """The error, the reason or the step; else the arguments, as far as they are shown. It gets the free width."""
         if self.situation.why:
             return self.situation.why
         job = self.job
-        return f"{job.progress:.0f} % {job.step}".rstrip() if job.entries or job.is_terminal else ""
+        if job.entries and not job.is_terminal:
+            return f"{job.progress:.0f} % {job.step}".rstrip()
+        return "" if job.secret or job.args.text in (None, "{}") else str(job.args.text)
 
     @property
     def seconds(self) -> float | None:
@@ -344,9 +346,9 @@ class Columns:
 
 
 COLUMNS: Final[Mapping[str, Columns]] = {
-    "": Columns("Progress, error or reason", "Made"),
-    "ready": Columns("Progress", "Due", "run_at"),
-    "scheduled": Columns("", "Due", "until"),
+    "": Columns("Error, reason, progress or arguments", "Made"),
+    "ready": Columns("Arguments", "Due", "run_at"),
+    "scheduled": Columns("Arguments", "Due", "until"),
     "retrying": Columns("Last error", "Due", "until", has_attempt=True),
     "waiting": Columns("Waits for", "Until", "until"),
     "blocked": Columns("Blocked by", "Due", "run_at"),
@@ -354,7 +356,7 @@ COLUMNS: Final[Mapping[str, Columns]] = {
     "lost": Columns("Why", "Lost", "until", has_attempt=True),
     "failed": Columns("Error", "Failed", "ended_at", "Ran", has_attempt=True),
     "cancelled": Columns("Reason", "Ended", "ended_at"),
-    "completed": Columns("", "Ended", "ended_at", "Ran"),
+    "completed": Columns("Arguments", "Ended", "ended_at", "Ran"),
     "queued": Columns("Reason", "Due", "run_at"),
     "processing": Columns("Progress", "Began", "started_at", has_attempt=True),
 }

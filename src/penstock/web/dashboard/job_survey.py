@@ -194,12 +194,16 @@ class Failure:
         return self.task, self.kind, self.pattern
 
 
-_VARYING: Final = re.compile(r"0x[0-9a-fA-F]{1,16}|\d{1,40}")
+_VARYING: Final = re.compile(
+    r"(?<=job_)[0-9a-z]{6,40}(?:_[0-9a-z]{1,20})?|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    r"|0x[0-9a-fA-F]{1,16}|\b(?=[a-f]{0,63}\d)[0-9a-f]{8,64}\b|\d{1,40}"
+)
+"""Ids of jobs, UUIDs, addresses, hashes, numbers."""
 _LONGEST_MESSAGE: Final = 200
 
 
 def pattern_of(message: str) -> str:
-    """A message without what differs from one failure to the next: its first line, with # for each number."""
+    """A message without what differs from one failure to the next: its first line, with # for each number and id."""
     return _VARYING.sub("#", message.partition("\n")[0][:_LONGEST_MESSAGE])
 
 
@@ -233,6 +237,12 @@ class FailureGroup:
     @property
     def first_at(self) -> float:
         return min(one.failed_at for one in (*self.failures[-1:], *self.retrying[-1:]))
+
+    @property
+    def shown(self) -> str:
+        """The message if all have the same one, otherwise what their messages have in common."""
+        messages = {one.message for one in (*self.failures, *self.retrying)}
+        return self.last.message.partition("\n")[0] if len(messages) == 1 else self.message
 
     @property
     def tenants(self) -> int:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
@@ -50,15 +51,22 @@ _STATIC: Final = "/static/"
 
 
 class AccessMiddleware:
-    """ASGI middleware: refuses requests (3, 4)."""
+    """ASGI middleware: refuses requests (3, 4). `page` shows a refusal to a browser."""
 
-    def __init__(self, app: ASGIApp, access: AccessControl) -> None:
+    def __init__(self, app: ASGIApp, access: AccessControl, page: Callable[[Problem], ASGIApp]) -> None:
         self._app = app
         self._access = access
+        self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._access.refusal(scope) if scope["type"] == "http" else None
-        await (refusal or self._app)(scope, receive, send)
+        answer: ASGIApp = self._app
+        if isinstance(refusal, Problem):
+            is_browser = "text/html" in Headers(scope=scope).get("accept", "")
+            answer = self._page(refusal) if is_browser else refusal.response()
+        elif refusal is not None:
+            answer = refusal
+        await answer(scope, receive, send)
 
 
 class AccessControl:
@@ -75,13 +83,13 @@ class AccessControl:
     def wants_token(self) -> bool:
         return self._token is not None
 
-    def refusal(self, scope: Scope) -> Response | None:
-        """The response to a refused request; None if it is allowed."""
+    def refusal(self, scope: Scope) -> Response | Problem | None:
+        """What a refused request is answered with; None if it is allowed."""
         path: str = scope["path"]
         if self.read_only and scope["method"] == "POST" and path not in (LOGIN, LOGOUT):
             return Problem(
                 403, "This dashboard is read-only.", "Start `penstock up` without --read-only to change things."
-            ).response()
+            )
         if path in (LOGIN, HEALTH) or path.startswith(_STATIC) or self.is_signed_in(scope):
             return None
         if path == METRICS:
@@ -89,7 +97,8 @@ class AccessControl:
         if scope["method"] in ("GET", "HEAD") and not path.startswith("/live/"):
             wanted = path + (f"?{scope['query_string'].decode('latin-1')}" if scope.get("query_string") else "")
             return RedirectResponse(LOGIN if wanted == "/" else f"{LOGIN}?{urlencode({'next': wanted})}", 303)
-        return Problem(403, "This dashboard needs its token.", "Sign in at /login.").response()
+        told = "This dashboard needs its token. Nothing was changed."
+        return Problem(403, told, "Sign in at /login, then do it again.")
 
     def is_signed_in(self, scope: Scope) -> bool:
         """Whether the request carries the token, or needs none."""

@@ -25,6 +25,7 @@ from penstock import __version__
 from penstock.client.wrappers.metering import Usage
 from penstock.clock import Clock, SystemClock, utc_text
 from penstock.jobs.explain import span
+from penstock.jobs.model.derived_state import DerivedState
 from penstock.web.dashboard.ended_jobs import EndedJobs
 from penstock.web.dashboard.job_counts import OverviewCache
 from penstock.web.dashboard.security import HEADERS, AccessControl
@@ -54,6 +55,14 @@ NAVIGATION: Final = (
 )
 
 
+PALETTE: Final = (
+    *((link.path, link.label) for link in NAVIGATION),
+    *((f"/jobs?q=status%3A{state.value}", f"Jobs: {state.value}") for state in DerivedState),
+    ("/schedules/new", "New schedule"),
+    ("/partiql", "PartiQL"),
+)
+"""Where the palette leads."""
+
 _HIDDEN: Final = {"place": "", "version": "", "visitor": "", "navigation": ()}
 """What the login page does not show."""
 
@@ -70,7 +79,7 @@ class Site:
         self._environment = make_environment(lambda at: ago(at, self.clock.now()))
         self._live_environment = make_environment(ago)
         for environment in (self._environment, self._live_environment):
-            environment.globals.update(navigation=NAVIGATION, version=__version__, place=source.place)
+            environment.globals.update(navigation=NAVIGATION, palette=PALETTE, version=__version__, place=source.place)
             environment.globals.update(read_only=access.read_only, jobs_table=source.table)
 
     def page(self, request: Request, template: str, status: int = 200, **context: Any) -> Response:
@@ -133,7 +142,7 @@ def make_environment(show_time: Callable[[float | None], Markup]) -> Environment
     )
     environment.filters.update(
         ago=show_time,
-        span=span,
+        span=took,
         count=count,
         size=size,
         pretty=pretty,
@@ -181,6 +190,11 @@ def coarse(seconds: float) -> str:
             rounded = f"{int(distance // length)} {unit}"
             return f"{rounded} ago" if seconds >= 0 else f"in {rounded}"
     raise AssertionError("the last unit is a minute")
+
+
+def took(seconds: float) -> str:
+    """`12 ms`, `4.2 s`, `2m 5s`."""
+    return f"{max(seconds, 0.0) * 1000:.0f} ms" if seconds < 0.95 else span(seconds)
 
 
 def count(number: float) -> str:

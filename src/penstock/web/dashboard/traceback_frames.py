@@ -20,6 +20,8 @@ class Frame:
 
     place: str
     code: str
+    carets: str = ""
+    """The line of ^ below the code, which says nothing once the code is wrapped."""
     is_ours: bool = False
     """Of Penstock or of a library."""
     raises: bool = False
@@ -43,18 +45,23 @@ def parse_traceback(text: str) -> list[Block]:
         found = _FRAME.match(line)
         if found is not None or (place and line and not line.startswith("    ")):
             if place or code:
-                frames.append(Frame(place, "\n".join(code), ours))
+                frames.append(_frame(place, code, ours))
             place, code = (line.strip(), []) if found is not None else ("", [line])
             ours = found is not None and any(part in found.group(1).replace("\\", "/") for part in _LIBRARY)
         else:
             code.append(line[4:] if place else line)
     if place or code:
-        frames.append(Frame(place, "\n".join(code), ours))
+        frames.append(_frame(place, code, ours))
     own = [number for number, frame in enumerate(frames) if frame.place and not frame.is_ours]
     last = own[-1] if own else None
     if last is not None:
         frames[last] = replace(frames[last], raises=True)
     return _blocks(frames)
+
+
+def _frame(place: str, code: list[str], is_ours: bool) -> Frame:
+    has_carets = bool(place) and len(code) > 1 and not code[-1].strip(" ~^")
+    return Frame(place, "\n".join(code[:-1] if has_carets else code), code[-1] if has_carets else "", is_ours)
 
 
 def _blocks(frames: list[Frame]) -> list[Block]:

@@ -45,9 +45,10 @@ def throughput(bars: Sequence[Bar], words: str) -> BarChart:
             drawn += _rect(place * _BAR, max(0.0, low - tall), _BAR - 2, tall, "bar-failed")
         if drawn:
             when = f"{utc_text(one.start)[:16].replace('T', ' ')} to {utc_text(one.end)[11:16]} UTC"
-            title = f"<title>{when}: {one.completed:,} completed, {one.failed:,} failed</title>"
+            what = f"{one.completed:,} completed, {one.failed:,} failed"
+            times = f'data-start="{utc_text(one.start)}" data-end="{utc_text(one.end)}" data-what="{what}"'
             column = _rect(place * _BAR, 0, _BAR, _HEIGHT, "bar-hover")
-            parts.append(f"<g>{title}{column}{drawn}</g>")
+            parts.append(f"<g {times}><title>{when}: {what}</title>{column}{drawn}</g>")
     width = max(1, len(bars)) * _BAR
     good, bad = sum(one.completed for one in bars), sum(one.failed for one in bars)
     label = f"Jobs that ended in the last {words}: {good:,} completed, {bad:,} failed"

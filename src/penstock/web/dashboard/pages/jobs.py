@@ -29,7 +29,7 @@ from penstock.web.dashboard.job_actions import (
     parse_change,
     plan,
 )
-from penstock.web.dashboard.job_counts import Count
+from penstock.web.dashboard.job_counts import Count, Overview
 from penstock.web.dashboard.job_list import (
     COLUMNS,
     NOT_BY_FAILURE,
@@ -117,7 +117,7 @@ def _context(site: Site, text: str, token: str | None, sort: str, *, is_live: bo
     else:
         page = _page(site, jobs, criteria, token)
     changeable = {one.table for one in site.source.changeable()}
-    counts = overview.of_table(jobs.sources[0].table) if overview is not None and _counts_apply(jobs, criteria) else {}
+    counts = {} if overview is None or not _counts_apply(criteria) else _counts(overview, jobs)
     columns = COLUMNS[criteria.state_name]
     tabs: list[tuple[str, Filter, Count | None]] = [("All", criteria.with_state(None), None)]
     tabs += [(state.value.capitalize(), criteria.with_state(state.value), counts.get(state)) for state in DerivedState]
@@ -166,21 +166,27 @@ def _page(site: Site, jobs: AllJobs, criteria: Filter, token: str | None) -> Job
 
 def _table_choices(criteria: Filter, jobs: AllJobs) -> list[tuple[str, str, str, bool]]:
     """The name, the system, the address and whether it is chosen, of each table; none where there is no choice."""
-    if len(jobs.sources) < 2:
+    systems: dict[str, list[str]] = {}
+    for one in sorted(jobs.sources, key=lambda source: source.system != "jobs"):
+        systems.setdefault(one.table, []).extend([] if one.system == "jobs" else [one.system])
+    if len(systems) < 2:
         return []
-    named = [("All tables", "", None), *((one.table, one.system, one.table) for one in jobs.sources)]
+    named = [("All tables", "", None), *((name, ", ".join(some), name) for name, some in systems.items())]
     return [
-        (name, "" if system == "jobs" else system, urlencode({"q": str(criteria.with_table(table))}), is_here)
+        (name, system, urlencode({"q": str(criteria.with_table(table))}), criteria.table == table)
         for name, system, table in named
-        for is_here in [criteria.table == table]
     ]
 
 
-def _counts_apply(jobs: AllJobs, criteria: Filter) -> bool:
-    """The counts are of all jobs of one table: beside a filter, or other jobs, they would mislead."""
-    is_one_table = len(jobs.sources) == 1
+def _counts(overview: Overview, jobs: AllJobs) -> Mapping[DerivedState, Count]:
+    names = {one.table for one in jobs.sources}
+    return overview.of_table(names.pop()) if len(names) == 1 else overview.of_all()
+
+
+def _counts_apply(criteria: Filter) -> bool:
+    """The counts are of all jobs of a table, or of all tables: beside a filter they would mislead."""
     others = (criteria.task, criteria.tenant, criteria.queue, criteria.error, criteria.tag)
-    return is_one_table and all(one is None for one in others) and not criteria.words
+    return all(one is None for one in others) and not criteria.words
 
 
 # ── failures ─────────────────────────────────────────────────────────────────────────────────────

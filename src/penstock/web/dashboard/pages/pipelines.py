@@ -28,6 +28,7 @@ from penstock.web.dashboard.site import Site, download, pretty
 from penstock.web.problems import Problem
 
 PAGE_JOBS: Final = 200
+_MOST_SEARCHED: Final = 1_000
 _MOST_ROUNDS: Final = 10
 _TASKS_CHECKED: Final = 20
 _REMEMBERED_SECONDS: Final = 60.0
@@ -67,6 +68,15 @@ class RunFinder:
         self._tasks: dict[str, tuple[bool, float]] = {}
 
     def page(self, store: JobStore, token: str | None) -> RunPage:
+        """The runs among the next jobs; where those have none, it looks further, at no more than a thousand."""
+        looked_at = 0
+        while True:
+            page = self._page(store, token)
+            looked_at, token = looked_at + page.looked_at, page.token
+            if page.jobs or token is None or looked_at >= _MOST_SEARCHED:
+                return replace(page, looked_at=looked_at)
+
+    def _page(self, store: JobStore, token: str | None) -> RunPage:
         page = store.find(limit=PAGE_JOBS, token=token)
         checks = _TASKS_CHECKED
         runs: dict[str, Job] = {}

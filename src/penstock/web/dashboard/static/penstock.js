@@ -28,12 +28,20 @@
   };
   const axis = (place) => {  // local hours and days below charts; the title has UTC
     for (const time of place.querySelectorAll("time[data-axis]")) {
-      const at = new Date(time.dateTime), two = (number) => String(number).padStart(2, "0");
+      const at = new Date(time.dateTime);
       const day = `${two(at.getMonth() + 1)}-${two(at.getDate())}`;
       const text = time.dataset.axis === "day" ? day : `${two(at.getHours())}:${two(at.getMinutes())}`;
       if (time.textContent !== text) time.textContent = text;
     }
   };
+  // Under the pointer a time says the whole of it, in the visitor's zone and in UTC; so does a bar of a chart.
+  const two = (number) => String(number).padStart(2, "0");
+  const local = (at) => `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${at.toTimeString().slice(0, 8)}`;
+  addEventListener("mouseover", (event) => {
+    const time = event.target.closest?.("time"), bar = event.target.closest?.("g[data-start]");
+    if (time) time.title = `${local(new Date(time.dateTime))} here, ${time.dateTime.slice(0, 19).replace("T", " ")} UTC`;
+    if (bar) bar.firstChild.textContent = `${local(new Date(bar.dataset.start)).slice(0, 16)} to ${local(new Date(bar.dataset.end)).slice(11, 16)}: ${bar.dataset.what}`;
+  });
   const tick = () => {
     axis(document);
     for (const time of document.querySelectorAll("time[data-ago]")) {
@@ -246,12 +254,38 @@
       localStorage.setItem("penstock-theme", root.dataset.theme);
     }
   });
-  byId("palette").addEventListener("submit", (event) => {
-    const text = byId("go").value.trim().toLowerCase();
-    const page = [...byId("pages").options].find((one) => text && one.value.toLowerCase().startsWith(text));
-    if (!page) return;
+  // ── the palette: places that have what was typed, then a search among the jobs ──────────────────
+  const places = [...document.querySelectorAll("#places li")], go = byId("go");
+  const choose = (wanted) => {
+    for (const one of places) one.setAttribute("aria-selected", one === wanted);
+    if (wanted) go.setAttribute("aria-activedescendant", wanted.id); else go.removeAttribute("aria-activedescendant");
+    wanted?.scrollIntoView({ block: "nearest" });
+  };
+  const offered = () => places.filter((one) => !one.hidden);
+  const offer = () => {
+    const text = go.value.trim(), words = text.toLowerCase();
+    for (const one of places) one.hidden = "search" in one.dataset ? !text : !one.textContent.toLowerCase().includes(words);
+    document.querySelector("#place-search b").textContent = text;
+    const starts = offered().find((one) => one.textContent.toLowerCase().startsWith(words));
+    choose(starts || offered()[0]);
+  };
+  const visit = (event, place) => {
+    if (!place?.dataset.path) return;  // a search: the form is sent
     event.preventDefault();
-    location.assign(page.dataset.path);
+    location.assign(place.dataset.path);
+  };
+  go.addEventListener("input", offer);
+  go.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const shown = offered(), here = shown.findIndex((one) => one.getAttribute("aria-selected") === "true");
+    choose(shown[(here + step + shown.length) % shown.length]);
+  });
+  byId("palette").addEventListener("submit", (event) => visit(event, places.find((one) => one.getAttribute("aria-selected") === "true")));
+  byId("places").addEventListener("click", (event) => {
+    const place = event.target.closest("li");
+    if (place) { choose(place); byId("palette").firstElementChild.requestSubmit(); }
   });
   // A menu closes when something else is pressed, and by Escape.
   addEventListener("click", (event) => {
@@ -262,7 +296,7 @@
     for (const menu of document.querySelectorAll("details.menu[open]")) { menu.open = false; menu.firstElementChild.focus(); }
   });
   addEventListener("keydown", (event) => {
-    if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); open("palette"); byId("go").select(); }
+    if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); open("palette"); go.select(); offer(); }
   });
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
@@ -272,6 +306,7 @@
     if (event.key === "k") move(-1);
   });
 
+  document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   document.querySelectorAll("input[data-filter]").forEach(filter);
   const log = byId("log");
   clock(document);
