@@ -2,7 +2,9 @@
 #
 #     docker build -t penstock .
 #     docker run -p 8000:8000 -v penstock:/data penstock                          # a DynamoDB
-#     docker run -p 8080:8080 -v penstock:/data penstock up --db penstock.db --host 0.0.0.0 --port 8080
+#     docker run --no-healthcheck -p 8080:8080 -v penstock:/data penstock up --db penstock.db --host 0.0.0.0 --port 8080
+#
+# The second prints the address to open, with its token. The health check is the first one's.
 FROM python:3.13-slim AS build
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./

@@ -22,7 +22,7 @@ lint: .venv  ## what must pass before a commit: ruff, mypy, the layers of import
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: .venv  ## mends what ruff can mend
+format: .venv  ## fixes what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

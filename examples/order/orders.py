@@ -5,7 +5,7 @@
     penstock jobs why JOB                             says what it waits for
     penstock jobs send JOB approval '{"by": "ada"}'   approves it
 
-Kill the worker whenever you like, and start another one: the order goes on where it was. What the shop has done is in
+Kill the worker whenever you like, and start another one: the order continues where it was. What the shop has done is in
 `ledger.txt`. A real shop would call its payment service there, with the same key each time: a process may die between
 the call and the moment in which its result is stored, and then the call is made again.
 """

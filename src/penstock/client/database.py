@@ -216,7 +216,7 @@ class Database:
         return self.name == other.name
 
     def changes(self) -> Changes | None:
-        """What waits until somebody has written to this database; None where it does not tell.
+        """What waits for the next write to this database, by whichever process; None where the database cannot tell.
 
         A server of Penstock's tells; other endpoints are asked once, and AWS is not. Raises TransportError.
         """

@@ -275,7 +275,7 @@ class ItemCalls(ItemActions[M], ABC, Generic[M, Got, New, Many, Scan, Writes, Co
 
     @abstractmethod
     def batch_get(self, keys: Iterable[Any], *, consistent: bool = False) -> Found:
-        """The items with these keys, in the order of the keys; a key that has no item is passed over."""
+        """The items with these keys, in the order of the keys; a key without an item is skipped."""
 
     def _read_plan(self, consistent: bool) -> ReadPlan:
         return ReadPlan(self.name, self._key, None, consistent)
@@ -353,7 +353,7 @@ class ItemTable(
         return done
 
     def batch_get(self, keys: Iterable[Any], *, consistent: bool = False) -> list[M]:
-        """The items with these keys, in the order of the keys; a key that has no item is passed over."""
+        """The items with these keys, in the order of the keys; a key without an item is skipped."""
         calls = self._database.capabilities.parallel_calls
         asked = (self._key_of(key) for key in keys)
         plan = self._read_plan(consistent)
@@ -426,7 +426,7 @@ class AsyncItemTable(
         return done
 
     async def batch_get(self, keys: Iterable[Any], *, consistent: bool = False) -> list[M]:
-        """The items with these keys, in the order of the keys; a key that has no item is passed over."""
+        """The items with these keys, in the order of the keys; a key without an item is skipped."""
         calls = self._database.capabilities.parallel_calls
         asked = (self._key_of(key) for key in keys)
         plan = self._read_plan(consistent)

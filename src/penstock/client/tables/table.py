@@ -350,7 +350,7 @@ class TableCalls(TableActions, ABC, Generic[Got, New, Many, Scan, Writes, Done, 
         pace: Pace | None = None,
         options: BatchOptions | None = None,
     ) -> Found:
-        """The items with these keys, in the order of the keys; a key that has no item is passed over.
+        """The items with these keys, in the order of the keys; a key without an item is skipped.
 
         Read 100 at a time, as they are asked for. At the end `BatchIncomplete` is raised with the keys that could
         not be read, if there are any.

@@ -12,7 +12,7 @@ An index's row key: hash(8) · (length(2) · value)* for its partition attribute
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -217,18 +217,21 @@ def index_start(index: IndexInfo, item: Item) -> bytes | None:
     return partition_of_text(text) + escape(tail.encode()) + b"\0\0"
 
 
-def text_index_start(names: tuple[str, str | None], item: Item) -> bytes | None:
-    """The same of an item whose values for the index's key, as far as it has them, are known to be short texts."""
-    hashed = item.get(names[0])
-    if hashed is None:
-        return None
-    if names[1] is None:
-        return partition_of_text(hashed["S"])
-    ranged = item.get(names[1])
-    if ranged is None:
-        return None
-    tail: bytes = ranged["S"].encode()
-    return partition_of_text(hashed["S"]) + tail.replace(b"\0", b"\0\xff") + b"\0\0"
+def fitting_index_starts(indexes: Iterable[IndexInfo], item: Item) -> list[bytes | None]:
+    """`index_start` of each, for an item whose values for their keys, as far as it has them, are short and fit."""
+    starts: list[bytes | None] = []
+    for index in indexes:
+        names = index.text_names
+        if names is None:
+            starts.append(index_start(index, item))
+            continue
+        hashed, range_name = item.get(names[0]), names[1]
+        start: bytes | None = None if hashed is None else partition_of_text(hashed["S"])
+        if start is not None and range_name is not None:
+            ranged = item.get(range_name)
+            start = None if ranged is None else start + ranged["S"].encode().replace(b"\0", b"\0\xff") + b"\0\0"
+        starts.append(start)
+    return starts
 
 
 def _index_start(index: IndexInfo, item: Item) -> bytes | None:

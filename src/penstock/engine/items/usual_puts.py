@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 
 from penstock.engine.catalog.catalog import OperationContext
-from penstock.engine.catalog.row_keys import SHORT_TEXT, index_start, text_index_start, text_keys
+from penstock.engine.catalog.row_keys import SHORT_TEXT, fitting_index_starts, index_start, text_keys
 from penstock.engine.catalog.table_schema import IndexInfo, PutPlan
 from penstock.engine.items import expiry_rows
 from penstock.errors import ConditionalCheckFailedException
@@ -77,8 +77,7 @@ class UsualPut:
         row = (key, self.size, self.json or orjson.dumps(item))
         condition = self.condition
         if (condition is None or condition(_NOTHING)) and execute(plan.sql_insert, row).rowcount:
-            for index in plan.indexes:
-                start = _index_start(index, item)
+            for index, start in zip(plan.indexes, fitting_index_starts(plan.indexes, item), strict=True):
                 if start is not None:
                     execute(index.sql_put, (start + tail, key))
             old: Item = _NOTHING
@@ -113,12 +112,6 @@ class UsualPut:
 
 _NOTHING: Final[Item] = {}
 _NO_TEXT: Final[dict[str, Any]] = {}
-
-
-def _index_start(index: IndexInfo, item: Item) -> bytes | None:
-    """`index_start` of an item whose values for the index's key are known to fit."""
-    names = index.text_names
-    return index_start(index, item) if names is None else text_index_start(names, item)
 
 
 def prepare(request: Request) -> UsualPut | None:
@@ -163,11 +156,16 @@ def _condition_of(request: Request) -> Condition | None:
 def _move_index_rows(
     execute: Callable[..., Any], indexes: tuple[IndexInfo, ...], old: Item, new: Item, key: bytes, tail: bytes
 ) -> None:
+    changed = []
     for index in indexes:
-        if all(old.get(name) == new.get(name) for name in index.own_names):
-            continue
-        # What was there before may be older than the index, and not fit it.
-        before, after = index_start(index, old), _index_start(index, new)
+        for name in index.own_names:
+            if old.get(name) != new.get(name):
+                changed.append(index)
+                break
+    if not changed:
+        return
+    for index, after in zip(changed, fitting_index_starts(changed, new), strict=True):
+        before = index_start(index, old)  # which may be older than the index, and not fit it
         if before == after:
             continue
         if before is not None and after is not None:

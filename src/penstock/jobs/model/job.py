@@ -202,7 +202,7 @@ class Job:
     waiting_parts: int = 0
     """In how many records those are that it waits for; 0 where it waits for none of them any more."""
     unregistered: bool = False
-    """Not all of those have been told yet that it waits for them."""
+    """Not all jobs that it depends on know yet that it waits for them."""
     has_children: bool = False
     """Other jobs may wait for this one, or it has a parent: they are notified when it has ended."""
     children_told: bool = False
@@ -545,8 +545,8 @@ def checked_name(name: str, what: str) -> str:
 
 
 def checked_task_name(name: str) -> str:
-    """The name of a task that users have. Penstock's own are enqueued by Penstock alone: a webhook that somebody else
-    enqueues would be signed all the same."""
+    """The name of a task that users have. Only Penstock enqueues its own: a webhook that a user
+    enqueues would be signed too."""
     if checked_name(name, "task").startswith(INTERNAL_PREFIX):
         raise BadJob(
             f"{name} is no task of yours: names that begin with {INTERNAL_PREFIX} are of Penstock's own tasks, which "
