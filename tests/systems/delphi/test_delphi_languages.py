@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 pytest.importorskip("wordllama", reason="needs the extra: pip install 'penstock[delphi]'")
@@ -176,3 +179,13 @@ def test_what_stands_or_is_lacking_is_no_topic_in_german():
         "Wochenmarkt",
         "Kitaplätze",
     ]
+
+
+def test_importing_a_library_leaves_logging_as_it_was() -> None:
+    code = (
+        "import logging\n"
+        "from penstock.systems.delphi.analysis.libraries import library\n"
+        "library('wordllama')\n"
+        "assert (logging.root.handlers, logging.root.level) == ([], logging.WARNING), logging.root.handlers\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

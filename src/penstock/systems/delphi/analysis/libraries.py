@@ -5,6 +5,7 @@ Results must be the same for the same seed, whatever the machine: `one_thread` k
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -22,8 +23,21 @@ _INSTALLS: Final = {"sentence_transformers": "pip install sentence-transformers"
 
 def library(name: str) -> Any:
     """The module; raises ExtraMissing."""
-    with extra(_EXTRA, "Delphi", install=_INSTALLS.get(name)):
+    with extra(_EXTRA, "Delphi", install=_INSTALLS.get(name)), _logging_left_alone():
         return import_module(name)
+
+
+@contextmanager
+def _logging_left_alone() -> Iterator[None]:
+    """WordLlama calls `logging.basicConfig` when it is imported, which does nothing where the root has a handler."""
+    if logging.root.handlers or logging.lastResort is None:
+        yield
+        return
+    logging.root.addHandler(logging.lastResort)  # what is printed without a handler is printed meanwhile, too
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(logging.lastResort)
 
 
 def check_installed(*further: str) -> None:
