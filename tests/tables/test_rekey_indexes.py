@@ -219,3 +219,33 @@ def test_without_a_rekey_and_before_it_is_ready_the_exit_code_says_so() -> None:
     assert error["details"]["problems"][0]["key"]["comment_id"] == {"N": "7"}
     told = penstock("rekey", "confirm", "old", "--db", "a.db", "--json", code=5)
     assert json.loads(told.stderr.splitlines()[-1])["error"]["kind"] == "NotReady"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (("--key", NEW_KEY), ""),
+        (("--key", "none:S"), "40 of 40 items that were looked at cannot be moved:\n  !   conversation_id="),
+        (("--key", "job_id:S"), "22 of 40 items that were looked at have a new key that another one has too"),
+        (
+            ("--index", "by-text=text:N"),
+            "40 of 40 items that were looked at cannot be moved: index by-text refuses them: "
+            "text should be N, and is S in 40",
+        ),
+    ],
+)
+def test_a_dry_run_looks_at_the_items_as_adding_an_index_does(asked: tuple[str, ...], told: str) -> None:
+    filled_world("a.db", count=40).close()
+    words = ("rekey", "old", "--into", "new", *asked, "--db", "a.db", "--dry-run")
+    shown = penstock(*words).output
+    items = json.loads(penstock(*words, "--json").output)["items"]
+    assert items["looked_at"] == 40
+    assert told in shown
+    assert (" ! " in shown) == bool(told)
+    assert bool(items["cannot_be_moved"] or items["with_the_same_key"] or items["index_misfits"]) == bool(told)
+
+
+def test_a_definition_that_options_make_wrong_is_told_without_a_line_of_penstock() -> None:
+    filled_world("a.db", count=1).close()
+    told = penstock("rekey", "old", "--into", "new", "--index", "by-at=at:S", "--db", "a.db", "--dry-run", code=1)
+    assert told.output.startswith("Error: table 'new': attribute 'at' is S in index by-at and N in index by-time.")

@@ -31,6 +31,7 @@ from penstock.tables.definitions.export_file import read_export
 from penstock.tables.plan.survey import require_table
 from penstock.tables.rekey import phases
 from penstock.tables.rekey.catch_up import TooManyProblems
+from penstock.tables.rekey.item_look import ItemLook, look_at_items
 from penstock.tables.rekey.new_table import INDEX_FORM, LOCAL_INDEX_FORM, TableOptions, index_changes, option_words
 from penstock.tables.rekey.phases import NoRekey, NotReady, Unmapped, plan_rekey, require_same_options
 from penstock.tables.rekey.state import LEASE_SECONDS, RekeyLost, RekeyRun, RekeyStore
@@ -281,14 +282,15 @@ class _Call:
         )
         old = require_table(self.db, self.table).table
         new = read_export(planned.definition, "the plan")
+        look = look_at_items(self.db, old, new, planned.map)
         if self.options["dry_run"]:
             words = ["--into", planned.into, *option_words(asked), *(["--map", planned.map] if planned.map else [])]
             begin = {"next": {"begin": self._command("", self.table, *words)}}
-            form = self._form(planned) | _plan_form(old, new) | begin | {"dry_run": True}
-            print_result(form, _plan_text(planned, old, new), as_json=self.as_json)
+            form = self._form(planned) | _plan_form(old, new) | {"items": look.form} | begin | {"dry_run": True}
+            print_result(form, _plan_text(planned, old, new, look), as_json=self.as_json)
             return
         if not self.as_json:
-            click.echo(_plan_text(planned, old, new))
+            click.echo(_plan_text(planned, old, new, look))
         with self._told("what was done is kept."):
             run = self.rekey.start(planned)
         self._show(run)
@@ -405,7 +407,7 @@ def _progress(run: RekeyRun) -> str:
 # ── the plan ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _plan_text(run: RekeyRun, old: Table, new: Table) -> str:
+def _plan_text(run: RekeyRun, old: Table, new: Table, look: ItemLook) -> str:
     lines = [f"{run.source} ({old.key}) → {run.into} ({new.key})"]
     lines += [f"  {one}" for one in index_changes(old, new)]
     later = _switched_on_later(new)
@@ -415,7 +417,8 @@ def _plan_text(run: RekeyRun, old: Table, new: Table) -> str:
         lines.append(f"  ~ the stream of {run.source} is switched on until you confirm")
     if run.map:
         lines.append(f"  ~ its items are mapped by {run.map}")
-    return "\n".join([*lines, f"  the items of {run.source} are copied; it is not changed"])
+    lines.append(f"  the items of {run.source} are copied; it is not changed")
+    return "\n".join([*lines, *(f"  ! {one}" for one in look.lines)])
 
 
 def _switched_on_later(new: Table) -> list[str]:

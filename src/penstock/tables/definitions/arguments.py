@@ -25,6 +25,8 @@ T = TypeVar("T")
 _HERE = ("penstock.tables.definitions", "dataclasses")
 """Modules that are between the user's line and the check: `Table.of`, `dataclasses.replace`."""
 
+_SYSTEMS = "penstock.systems."
+
 _LIBRARIES = tuple({sysconfig.get_path(one) + os.sep for one in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
@@ -99,11 +101,16 @@ def _example(kind: str, member: str) -> str:
 
 
 def calling_line() -> str:
-    """`mytables.py:12`: the line of the definition that is being made; '' if nobody's line is left."""
+    """`mytables.py:12`: the line of the definition that is being made; '' for one that no file of the user's has.
+
+    A definition that Penstock itself makes, of a template or of options, has no line: its own lines would mislead.
+    """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_ours(frame):
+    while frame is not None and _module(frame).startswith(_HERE):
         frame = frame.f_back
-    return "" if frame is None else _line(frame.f_code.co_filename, frame.f_lineno)
+    if frame is None or (_module(frame).startswith("penstock.") and not _module(frame).startswith(_SYSTEMS)):
+        return ""
+    return _line(frame.f_code.co_filename, frame.f_lineno)
 
 
 def raising_line(error: BaseException) -> str:
@@ -118,8 +125,8 @@ def raising_line(error: BaseException) -> str:
     return found
 
 
-def _is_ours(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).startswith(_HERE)
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def _line(file: str, number: int) -> str:
