@@ -272,9 +272,22 @@ class Attempt:
         if self._stop_reason is not None:
             raise JobRequeued(self._stop_reason, "worker")
         if self._soft_deadline is not None and time.monotonic() >= self._soft_deadline:
-            left = self.seconds_left
-            reason = "its soft time limit is over" if left is None else f"{left:.1f} s before its time limit"
-            raise JobRequeued(reason, "soft limit")
+            raise self._soft_requeue()
+
+    def _soft_requeue(self) -> JobRequeued:
+        left = self.seconds_left
+        reason = "its soft time limit is over" if left is None else f"{left:.1f} s before its time limit"
+        return JobRequeued(reason, "soft limit")
+
+    @property
+    def interrupted_in(self) -> float | None:
+        """Seconds until the soft time limit ends it without a report; None if it ends at its next report only.
+
+        It is a coroutine that has kept a checkpoint. Without one it would have failed: it has all of its time limit.
+        """
+        if self._soft_deadline is None or not (self.is_async and self.has_checkpoint):
+            return None
+        return self._soft_deadline - time.monotonic()
 
     def reason_to_end(self) -> PenstockError | None:
         """Why its coroutine was cancelled; None where nobody of ours has asked for that."""
@@ -282,7 +295,10 @@ class Attempt:
             return self.lost
         if self.job.cancel_reason is not None:
             return JobCancelled(self.job.id, self.job.cancel_reason)
-        return None if self._stop_reason is None else JobRequeued(self._stop_reason, "worker")
+        if self._stop_reason is not None:
+            return JobRequeued(self._stop_reason, "worker")
+        left = self.interrupted_in
+        return self._soft_requeue() if left is not None and left <= 0 else None
 
     def is_cancelled(self) -> bool:
         """Whether somebody has cancelled the job, or it is lost."""

@@ -52,11 +52,11 @@ def running(app: penstock.App, **options: Any) -> Iterator[Worker]:
 class Sleeper:
     """A task that sleeps for ever at its first attempt; a renewal of its lease would come after hours."""
 
-    def __init__(self, app: penstock.App, *, swallows: bool = False) -> None:
+    def __init__(self, app: penstock.App, *, swallows: bool = False, **options: Any) -> None:
         self.asleep = threading.Event()
         self.words: list[str] = []
 
-        @app.task(lease_seconds=LONGEST_LEASE_SECONDS)
+        @app.task(lease_seconds=LONGEST_LEASE_SECONDS, **options)
         async def sleep(ctx: penstock.AsyncJobContext) -> str:
             if await ctx.resume("slept"):
                 return "continued"
@@ -137,6 +137,28 @@ def test_a_worker_that_stops_requeues_its_coroutines_at_their_checkpoints(app: p
     assert app.result(job.id, timeout_seconds=30) == "continued"
 
 
+@pytest.mark.parametrize("limits", [{}, {"time_limit_seconds": 3600}])
+def test_the_soft_time_limit_reaches_an_await(app: penstock.App, limits: dict[str, Any]) -> None:
+    sleeper = Sleeper(app, soft_time_limit_seconds=0.05, **limits)
+    with running(app):
+        wait_until(lambda: ended(app, sleeper.job).is_terminal, "it is requeued, and continues at its checkpoint")
+    job = ended(app, sleeper.job)
+    assert (job.state, job.attempt, job.failures) == (State.COMPLETED, 2, 0)
+    assert sleeper.words == ["cancelled", "cleaned up"]
+    check(app.store, [job.id], ended=True)
+
+
+def test_without_a_checkpoint_an_await_has_all_of_its_time_limit(app: penstock.App) -> None:
+    @app.task(time_limit_seconds=3600, soft_time_limit_seconds=0.001)
+    async def wait(ctx: penstock.AsyncJobContext) -> str:
+        await asyncio.sleep(0.6)  # the heartbeat looks four times a second
+        return "done"
+
+    job = wait.enqueue()
+    work(app)
+    assert ended(app, job).state is State.COMPLETED
+
+
 def test_a_task_that_returns_although_its_worker_stops_has_completed(app: penstock.App) -> None:
     sleeper = Sleeper(app, swallows=True)
     with running(app, grace_seconds=PATIENCE_SECONDS):
@@ -193,7 +215,7 @@ def test_a_cleanup_that_awaits_is_not_cancelled_again(app: penstock.App) -> None
         assert asleep.wait(PATIENCE_SECONDS)
         app.cancel(job.id)
         wait_until(lambda: bool(words), "it is cancelled")
-        worker._coroutines.cancel_ended_jobs(worker.name, list(worker._attempts))  # as the heartbeat does again
+        worker._coroutines.cancel_due(worker.name, list(worker._attempts))  # as the heartbeat does again
         worker.stop()
         wait_until(lambda: worker.fetcher._stopped, "the worker stops")
         go_on.set()

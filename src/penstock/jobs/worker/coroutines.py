@@ -8,8 +8,8 @@ The numbers continue those of fetcher.py.
 17. What a coroutine asks of its context runs in threads of the worker's own: `asyncio.to_thread` of the tasks is not
     held up by a database that is away, and the number of threads does not grow with that of the jobs.
 18. A coroutine is cancelled at its present `await` (`asyncio.CancelledError`, once) if its job has been cancelled or is
-    another worker's, if its worker stops, and at its time limit. What it raises or returns then still decides: a task
-    that returns although its worker stops has completed.
+    another worker's, if its worker stops, at its time limit, and at its soft one if it has kept a checkpoint. What it
+    raises or returns then still decides: a task that returns although its worker stops has completed.
 19. Who cancels a running job also names it in an item of its worker's, which a worker that has coroutines reads once a
     second, however many they are. That is a hint only: a renewal of the lease tells whether it is true, and would find
     it out later by itself.
@@ -76,13 +76,16 @@ class Coroutines:
         for attempt in list(self._running):
             self.cancel(attempt)
 
-    def cancel_ended_jobs(self, owner: str, attempts: Iterable[Attempt]) -> None:
-        """Cancels the coroutines whose jobs have been cancelled, or are another's (19). The heartbeat calls it."""
+    def cancel_due(self, owner: str, attempts: Iterable[Attempt]) -> None:
+        """Cancels the coroutines whose jobs have been cancelled, or are another's (19), or should be requeued (18).
+
+        The heartbeat calls it.
+        """
         if self._running and time.monotonic() >= self._look_at and self._store.outage.began_at is None:
             there_may_be_more = self._look(owner, attempts)
             self._look_at = time.monotonic() + (0.0 if there_may_be_more else _LOOK_SECONDS)
         for attempt in list(self._running):
-            if attempt.lost is not None or attempt.job.cancel_reason is not None:
+            if attempt.reason_to_end() is not None:
                 self.cancel(attempt)
 
     def stop(self) -> None:

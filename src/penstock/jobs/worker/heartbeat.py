@@ -106,6 +106,9 @@ class Heartbeat:
                 self._fail_at_limit(attempt)
             elif left is not None:
                 pause = min(pause, left)
+            interrupted_in = attempt.interrupted_in
+            if interrupted_in is not None and interrupted_in > 0:
+                pause = min(pause, interrupted_in)
         try:
             self._cancel_coroutines()
             if time.monotonic() >= self._beat_at or self._outage.began_at is not None:  # which this may end

@@ -164,7 +164,7 @@ class Worker:
             info=self.info,
             attempts=lambda: list(self._attempts),
             fail_at_limit=self._fail_at_limit,
-            cancel_coroutines=lambda: self._coroutines.cancel_ended_jobs(self.name, list(self._attempts)),
+            cancel_coroutines=lambda: self._coroutines.cancel_due(self.name, list(self._attempts)),
             requeue_abandoned=self._outcomes.requeue_abandoned,
             outage=self._store.outage,
             capabilities=app.store.db.capabilities,
