@@ -257,6 +257,8 @@ HOSTILE: list[tuple[str, str, Callable[[], bytes]]] = [
     ("CSV", "NONE", lambda: b'id\n"' + b"x\n" * 6_000_000),
     ("CSV", "NONE", lambda: b"id\n" + b'"a"b\n'),
     ("CSV", "NONE", lambda: b"id,id\na,b\n"),
+    ("CSV", "NONE", lambda: b"id,text\ra,b\r"),
+    ("CSV", "NONE", lambda: b'id,text\n"a",b\rc\n'),
     ("CSV", "NONE", lambda: b"id\n\xff\n"),
     ("ION", "NONE", lambda: b"[" * 1_000_000),
     ("ION", "NONE", lambda: b"{Item:{id:" * 100_000),
@@ -366,6 +368,14 @@ def test_an_object_that_is_shorter_when_its_import_is_continued_is_at_its_end(
     with connect(tmp_path / "other.db", buckets=SimpleNamespace(bucket=lambda *_: lake)) as db:
         told = import_table(db, "copy", "d/")
         assert (told["ImportStatus"], counts(told)) == ("COMPLETED", (2_000, 2_000, 0))
+
+
+def test_what_is_decompressed_comes_in_blocks_however_well_it_was_compressed():
+    zstandard = pytest.importorskip("zstandard")
+    text = b"\n" * 50_000_000  # 1.6 KB
+    pieces = list(object_records.blocks(io.BytesIO(zstandard.ZstdCompressor().compress(text)), "ZSTD"))
+    assert sum(map(len, pieces)) == len(text)
+    assert max(map(len, pieces)) <= object_records.BLOCK_BYTES
 
 
 def test_short_reads_do_not_hide_a_bomb(monkeypatch: pytest.MonkeyPatch):

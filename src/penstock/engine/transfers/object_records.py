@@ -37,7 +37,7 @@ MOST_GROWTH: Final = 2_000
 
 _FREE_BYTES: Final = 64 * 1024 * 1024  # growth is not looked at before
 _WINDOW_BYTES: Final = 128 * 1024 * 1024  # that zstd may ask for
-_FED_BYTES: Final = 2 * 1024
+_FED_BYTES: Final = 512  # a byte of zstd may decompress to 32 KB
 _GZIP: Final = zlib.MAX_WBITS | 16
 
 BLANK_LINES: Final = 10_000
@@ -96,7 +96,8 @@ def _limited(pieces: Iterator[tuple[bytes, int]]) -> Iterator[bytes]:
             raise Garbage(f"more than {BLANK_LINES:,} parts of the object are empty")
         if grown > OBJECT_BYTES or (grown > _FREE_BYTES and grown > read * MOST_GROWTH):
             raise Garbage(f"the object decompresses to more than {grown:,} bytes")
-        yield piece
+        for start in range(0, len(piece), BLOCK_BYTES):
+            yield piece[start : start + BLOCK_BYTES]
 
 
 def _gunzipped(body: ObjectBytes) -> Iterator[tuple[bytes, int]]:
@@ -124,7 +125,7 @@ def _gunzipped(body: ObjectBytes) -> Iterator[tuple[bytes, int]]:
 
 
 def _unzstded(body: ObjectBytes) -> Iterator[tuple[bytes, int]]:
-    """One or several frames of zstd. Little is fed at once: a byte may decompress to 32 KB."""
+    """One or several frames of zstd, fed in small pieces."""
     import zstandard  # checked when the import was asked for
 
     decompressor = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
@@ -337,6 +338,7 @@ class CsvReader:
 
     def _cells(self, row: str) -> list[str]:
         if '"' not in row:
+            self._refuse_return(row)
             return row.split(self._delimiter)
         cells: list[str] = []
         place = 0
@@ -346,6 +348,7 @@ class CsvReader:
                 end = row.find(self._delimiter, place)
                 end = len(row) if end < 0 else end
                 cell = row[place:end]
+                self._refuse_return(cell)
             else:
                 end, cell = quoted.end(), quoted.group(1).replace('""', '"')
             is_last = end == len(row)
@@ -355,6 +358,11 @@ class CsvReader:
             if is_last:
                 return cells
             place = end + 1
+
+    def _refuse_return(self, text: str) -> None:
+        """Else a file whose lines end with CR alone is one long header, and an import of it an empty table."""
+        if "\r" in text:
+            raise Garbage("a carriage return stands outside quotes: rows end with LF or CRLF")
 
     def _item(self, header: list[str], cells: list[str]) -> Item | Bad:
         if len(cells) > len(header):
