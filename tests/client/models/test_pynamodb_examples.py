@@ -127,6 +127,18 @@ def test_maps_in_lists_and_short_names_go_both_ways(shared: Database) -> None:
     assert len(stored) == 2 and {**stored[0], "id": 0} == {**stored[1], "id": 0}
 
 
+def test_a_map_in_a_map_is_changed_and_found_by_its_attributes(shared: Database) -> None:
+    place = TheirPoint(lat=47.5, name="Bern")
+    TheirOffice(1, address=place, desks=[TheirDesk(number=7, place=place)]).save()
+    offices = shared.table(Office)
+    offices.update(1, Office.address["latitude"].set(46.9), Office.desks[0]["place"]["name"].set("Thun"))
+    theirs = TheirOffice.get(1)
+    assert (theirs.address.lat, theirs.address.name, theirs.desks[0].place.name) == (46.9, "Bern", "Thun")
+    assert [one.office_id for one in offices.scan(filter=Office.address["latitude"] < 47)] == [1]
+    offices.update(1, Office.desks[0]["number"].add(1), if_=Office.desks[0]["place"]["name"] == "Thun")
+    assert TheirOffice.get(1).desks[0].number == 8
+
+
 def test_indexes_find_the_items_of_both(shared: Database) -> None:
     TheirGame("ada", MOMENT, winner="bob").save()
     games = shared.table(Game)

@@ -78,6 +78,12 @@ class Expr(F, Generic[T]):
 
     owner: type
 
+    def __getitem__(self, step: str | int) -> Expr[Any]:
+        """What lies below it, by the names that DynamoDB has: `User.address["city"]`, `User.lines[0]`."""
+        below: Expr[Any] = Expr(*self.path, step)  # type: ignore[arg-type]
+        below.owner = self.owner
+        return below
+
     def __hash__(self) -> int:
         return F.__hash__(self)
 
