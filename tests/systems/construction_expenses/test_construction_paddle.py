@@ -194,6 +194,30 @@ def test_a_payment_has_the_time_of_its_first_event_and_what_was_added_to_it(worl
     assert (found["createdAt"][17:19], found["occurredAt"][17:19]) == ("10", "20")
 
 
+def test_a_payment_that_names_no_company_is_that_of_its_subscription(world: tuple[Books, ManualClock]) -> None:
+    """Only the checkout carried the company: the customer was told without it, and so are later payments."""
+    books, _ = world
+    receive(world, "subscription.created", **subscription(1, "sub-roof", "active", "roofs"), customer_id="ctm-roof")
+    receive(world, "customer.created", 2, id="ctm-roof", email="roof@example.org", custom_data=None)
+    paid = {"customer_id": "ctm-roof", "sale_gross": "1", "currency": "EUR"}
+    assert receive(world, "transaction.completed", 3, id="txn-roof-1", **paid) == "handled"
+    assert receive(world, "transaction.completed", 4, id="txn-roof-2", subscription_id="sub-roof", **paid) == "handled"
+    assert [one["paymentId"] for one in books.payments.of_company("roofs")] == ["txn-roof-1", "txn-roof-2"]
+
+
+def test_a_customer_of_two_companies_pays_for_the_one_whose_subscription_it_is(
+    world: tuple[Books, ManualClock],
+) -> None:
+    books, _ = world
+    for company in ("east", "west"):
+        told = subscription(1, f"sub-{company}", "active", company)
+        receive(world, "subscription.created", **told, customer_id="ctm-both")
+    paid = {"customer_id": "ctm-both", "sale_gross": "1", "currency": "EUR"}
+    assert receive(world, "transaction.completed", 3, id="txn-west", subscription_id="sub-west", **paid) == "handled"
+    assert books.payments.required("txn-west")["companyId"] == "west"
+    assert receive(world, "transaction.completed", 4, id="txn-one-off", **paid) == "dead-lettered"
+
+
 # ── what the application gave Paddle to carry ────────────────────────────────────────────────────
 
 

@@ -166,7 +166,7 @@ _USER_NAMES = ("userId", "user_id")
 
 
 def _company(event: Event, customer_id: str, books: Books) -> str:
-    """The company that the event names itself, else its customer's."""
+    """The company that the event names itself, else its customer's, else that of the subscription."""
     named = event.own_id(*_COMPANY_NAMES)
     if named:
         return named
@@ -174,9 +174,24 @@ def _company(event: Event, customer_id: str, books: Books) -> str:
     if text and len(text.encode()) <= NAME_BYTES and books.companies.get(text, consistent=True) is not None:
         return text
     known = books.customers.get(customer_id, consistent=True) or {}
-    if "companyId" not in known:
+    company_id = known.get("companyId") or _subscriber(event, customer_id, books)
+    if not company_id:
         raise CompanyUnknown(f"{event.webhook.event_type}: the company of customer {customer_id} is not known")
-    return str(known["companyId"])
+    return str(company_id)
+
+
+def _subscriber(event: Event, customer_id: str, books: Books) -> str | None:
+    """The company that has the event's subscription, else the only one that subscribes as this customer.
+
+    An application often gives `custom_data` to the checkout alone: then the subscription has it, and neither the
+    customer nor what the customer pays later has.
+    """
+    subscription_id = first_text(event.facts, ("subscription_id",))
+    if subscription_id:
+        for one in books.subscriptions.by_subscription(subscription_id, limit=1):
+            return str(one["companyId"])
+    found = {str(one["companyId"]) for one in books.subscriptions.by_customer(customer_id, limit=2)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _amount(event: Event) -> Item:
