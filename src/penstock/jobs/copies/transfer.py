@@ -35,6 +35,7 @@ from penstock.jobs.model.job import (
     JobNotFound,
     NewJob,
     Payload,
+    another_like,
     checked_task_name,
     first_version,
     is_id,
@@ -441,21 +442,9 @@ def fork(store: JobStore, job_id: str, *, from_step: str | None = None, args: di
 
 def _new_job(store: JobStore, plan: Fork) -> NewJob:
     origin = plan.origin
-    return NewJob(
-        origin.task,
-        {},
-        queue=origin.queue,
-        tenant=origin.tenant,
-        priority=origin.priority,
-        retries=origin.retries,
+    return replace(
+        another_like(origin, {}),
         unique_key=origin.unique_key,
-        concurrency_key=origin.concurrency_key,
-        max_concurrent=origin.max_concurrent or 1,
-        rate_key=origin.rate_key,
-        rate=origin.rate,
-        secret=origin.secret,
-        tags=origin.tags,
-        webhook=origin.webhook,
         depends_on=tuple(one for one in store.depends_on(origin) if one not in plan.missing_parents),
         depends_on_policy=origin.depends_on_policy,
         id=new_id(store.clock.now()),

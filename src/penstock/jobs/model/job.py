@@ -450,6 +450,25 @@ class NewJob:
     """The job whose checkpoints it begins with."""
 
 
+def another_like(job: Job, args: dict[str, Any]) -> NewJob:
+    """One of the same task and options. Keys that make two jobs one, and what it waits for, are not among them."""
+    return NewJob(
+        job.task,
+        args,
+        queue=job.queue,
+        tenant=job.tenant,
+        priority=job.priority,
+        retries=job.retries,
+        concurrency_key=job.concurrency_key,
+        max_concurrent=job.max_concurrent or 1,
+        rate_key=job.rate_key,
+        rate=job.rate,
+        secret=job.secret,
+        tags=job.tags,
+        webhook=job.webhook,
+    )
+
+
 def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
     """The job as it is when it is made; its arguments come later. It is kept for so long after it is due."""
     run_at = now if new.run_at is None else new.run_at

@@ -17,7 +17,7 @@ from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.jobs.explain import span
 from penstock.jobs.model import transitions
-from penstock.jobs.model.job import BadJob, Job, NewJob, checked_name
+from penstock.jobs.model.job import BadJob, Job, another_like, checked_name
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.model.transitions import ChangedJob
 from penstock.jobs.store.store import JobStore
@@ -267,21 +267,6 @@ def _changed_text(job_id: str, seen: State, now: State) -> str:
 
 def clone(store: JobStore, job: Job, args: dict[str, object], who: str) -> Job:
     """A new job like this one with other arguments. It has no key of the old one's, and waits for nobody."""
-    new = NewJob(
-        job.task,
-        args,
-        queue=job.queue,
-        tenant=job.tenant,
-        priority=job.priority,
-        retries=job.retries,
-        concurrency_key=job.concurrency_key,
-        max_concurrent=job.max_concurrent or 1,
-        rate_key=job.rate_key,
-        rate=job.rate,
-        secret=job.secret,
-        tags=job.tags,
-        webhook=job.webhook,
-    )
-    made, _ = store.create(new)
+    made, _ = store.create(another_like(job, args))
     audit.record(store, who, f"cloned as {made.id}", job.id)
     return made
