@@ -10,7 +10,8 @@ import pytest
 
 import penstock
 from penstock import user_modules
-from penstock.user_modules import import_task_modules
+from penstock.errors import PenstockError
+from penstock.user_modules import import_task_modules, load_attribute
 
 JOBS = "import penstock\napp = penstock.App(':memory:', discover='{package}')\n"
 TASK = "from {package}.jobs import app\n\n@app.task()\ndef {name}() -> int:\n    return 1\n"
@@ -95,3 +96,20 @@ def test_a_package_with_too_many_folders_is_refused(package: Path, monkeypatch: 
 def test_the_word_of_celery_is_answered_with_ours() -> None:
     with pytest.raises(AttributeError, match="discover='myproject'"):
         penstock.App(":memory:").autodiscover_tasks()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("./{0}/jobs.py", "write {0}.jobs."),
+        ("{0}/jobs", "write {0}.jobs."),
+        ("../other/jobs.py", "write jobs in ../other, or with PYTHONPATH=../other."),
+        ("top.py", "write top."),
+    ],
+)
+def test_a_file_instead_of_a_module_is_told_what_to_write(package: Path, given: str, told: str) -> None:
+    Path("top.py").touch()
+    name = given.format(package.name)
+    with pytest.raises(PenstockError) as caught:
+        load_attribute(f"{name}:app", what="app", example="reports:app")
+    assert str(caught.value) == f"{name} is a file; a module has its name with dots: {told.format(package.name)}"

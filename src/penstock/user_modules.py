@@ -25,8 +25,9 @@ class NotAPlace(PenstockError):
 def import_user_module(name: str) -> ModuleType:
     """Modules of the current folder are found, as `python -m` would. ModuleNotFoundError only for the module itself.
 
-    Raises PenstockError for a module that ends the program.
+    Raises PenstockError for a module that ends the program, and for a file instead of a module's name.
     """
+    _refuse_file(name)
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -36,6 +37,18 @@ def import_user_module(name: str) -> ModuleType:
         raise PenstockError(
             f"{name} calls sys.exit({error.code!r}) when it is imported. Put that under `if __name__ == '__main__':`."
         ) from error
+
+
+def _refuse_file(name: str) -> None:
+    """`./web/reports.py` is what a shell completes; Python's own error for it speaks of a 'package' argument."""
+    file = Path(name)
+    if not (os.sep in name or (file.suffix == ".py" and file.is_file())):
+        return
+    path = Path(os.path.relpath(file.with_suffix("")))
+    module, where = ".".join(path.parts), ""
+    if path.parts[:1] == ("..",):
+        module, where = path.name, f" in {path.parent}, or with PYTHONPATH={path.parent}"
+    raise PenstockError(f"{name} is a file; a module has its name with dots: write {module}{where}.")
 
 
 def load_attribute(place: str, *, what: str, example: str) -> tuple[ModuleType, str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from penstock.cli.items.sql import is_command
 from penstock.cli.items.sql_prompt import MOST_LINES, Completer, History
 from penstock.cli.main import cli
 from penstock.client.database import connect
@@ -129,6 +130,14 @@ def test_history_is_private_and_bounded(tmp_path: Path) -> None:
     assert history.load()[0] == "line 5"
     assert len(history.path.read_text().splitlines()) == MOST_LINES
     assert history.path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("exit", True), (" Quit ;", True), ("help", True), (".tables", True), ("\\d x", True), ("exit x", False)],
+)
+def test_words_that_other_shells_know_are_commands_too(line: str, expected: bool) -> None:
+    assert is_command(line) == expected
 
 
 def test_the_shell_on_a_terminal(tmp_path: Path) -> None:

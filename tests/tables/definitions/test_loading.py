@@ -95,6 +95,7 @@ def test_an_attribute_of_a_module(here: Path, attribute: str, names: list[str]) 
     ("given", "reason"),
     [
         ("shop_tables:missing", "shop_tables has no missing"),
+        ("shop_tables.py", "a Python file is given as MODULE:NAME. Write, for example, shop_tables:all."),
         ("shop_tables:nothing", "there is no Table in it: it is empty"),
         ("shop_tables:wrong", "a Table was expected there, not str"),
         ("shop_tables:Table", "a Table was expected there, not the class Table"),

@@ -364,13 +364,15 @@ class Session:
 
 _SPELLINGS = {
     ".tables": "tables", ".table": "table", ".help": "help", ".quit": "quit", ".exit": "quit",
+    "help": "help", "quit": "quit", "exit": "quit",
     "\\dt": "tables", "\\q": "quit", "\\?": "help", "\\h": "help", "\\d": "table",
 }  # fmt: skip
 
 
 def is_command(line: str) -> bool:
     """Whether a line that begins a statement is one of the shell's own."""
-    return line.lstrip().startswith((".", "\\"))
+    text = line.strip()
+    return text.startswith((".", "\\")) or text.rstrip("; ").lower() in _SPELLINGS
 
 
 def _key_text(part: Table | Index) -> str:

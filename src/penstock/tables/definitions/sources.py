@@ -65,6 +65,9 @@ def load(
         return Definitions(given, tables, system.prefix)
     if given and Path(given).is_dir():
         return Definitions(given, read_folder(Path(given)))
+    if given.endswith(".py"):
+        name = Path(given).stem
+        raise LoadingError(given, "a Python file is given as MODULE:NAME", f"Write, for example, {name}:all")
     if given and is_definition_file(given):
         found = read_definition_file(Path(given), parameters)
         check_unique_names(found.tables)
