@@ -131,7 +131,13 @@ def test_an_open_page_is_sent_the_same_lines_and_a_download_has_one_for_each(
 )
 def test_a_level_is_what_is_said_to_be_one(message: str, data: str | None, level: str, shown: str) -> None:
     (row,) = rows_of(Entry(1, 0.0, message=message, data=data))
-    assert (row.level, row.message, row.data) == (level, shown, data)
+    is_said = level and data is not None
+    assert (row.level, row.message, row.data) == (level, shown, None if is_said else data)
+
+
+def test_a_level_that_stands_before_a_message_is_not_repeated_in_its_data() -> None:
+    (row,) = rows_of(Entry(1, 0.0, message="no disk", data='{"disk": "Größe", "level": "warn"}'))
+    assert (row.level, row.data) == ("WARNING", '{"disk":"Größe"}')
 
 
 def test_entries_with_very_many_records_do_not_make_a_page_without_end(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from dashboard_world import FAILURE, World
 
 from penstock.clock import ManualClock
+from penstock.jobs.model.derived_state import DerivedState
 from penstock.jobs.model.job import Entry, JobError, JobFile, NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
@@ -20,9 +22,10 @@ from penstock.systems.construction_expenses.webhooks.intake import Intake
 from penstock.systems.construction_expenses.webhooks.paddle import handle
 from penstock.systems.construction_expenses.webhooks.webhook import webhook_of
 from penstock.tables.definitions.definition import Naming
+from penstock.web.dashboard.ended_jobs import EndedJobs
 from penstock.web.dashboard.job_counts import finished_jobs
 from penstock.web.dashboard.job_log import read_history
-from penstock.web.dashboard.job_survey import pattern_of
+from penstock.web.dashboard.job_survey import JobSurvey, pattern_of
 from penstock.web.dashboard.security import POLICY
 from penstock.web.dashboard.site import disposition, took
 
@@ -110,7 +113,89 @@ def test_shares_stay_right_where_only_the_newest_are_looked_at(world: World) -> 
     some = finished_jobs(world.store, now, 3)
     assert not some.whole_hour
     assert {job.state for job in some.jobs} == {State.COMPLETED}  # the failures are older than the oldest of these
-    assert all(job.ended_at is not None and job.ended_at >= some.since for job in some.jobs)
+    assert all(job.created_at >= some.since for job in some.jobs)
+
+
+def end_every_tenth_with_a_failure(world: World, number: int) -> float:
+    """Made one after the other; the newest ends first. Returns when the last one was made."""
+    clock = ManualClock(time.time() - 600)
+    store = JobStore(world.db, files=world.files, clock=clock)
+    made = []
+    for _ in range(number):
+        clock.advance(1)
+        made.append(store.create(NewJob("report", {}))[0])
+    for place in (number - 1, *range(number - 1)):
+        clock.advance(0.1)
+        running = store.claim(made[place], "w1", 60.0)
+        assert running is not None
+        if place % 10 == 0:
+            store.fail(running, JobError("ValueError", "no such project", ""))
+        else:
+            store.complete(running, None)
+    return clock.now()
+
+
+def test_a_sample_has_both_states_back_to_the_same_time_whatever_ended_first(world: World) -> None:
+    now = end_every_tenth_with_a_failure(world, 60)
+    sample = finished_jobs(world.store, now, 6)
+    assert len(sample.jobs) == 6 and {job.state for job in sample.jobs} == {State.COMPLETED}
+    assert sample.minutes == pytest.approx(6 / 60, abs=0.02)
+    some = finished_jobs(world.store, now, 20)
+    assert sorted(Counter(job.state for job in some.jobs).items()) == [(State.COMPLETED, 20), (State.FAILED, 2)]
+
+
+def test_the_share_of_failures_of_a_week_is_right_while_jobs_are_being_counted(world: World) -> None:
+    now = end_every_tenth_with_a_failure(world, 60)
+    ended = EndedJobs()
+    ended.current(world.store, now)  # reads a hundred of each: all of them
+    slow = EndedJobs()
+    seen = []
+    for _ in range(20):
+        slow._step(world.store, now, 3)
+        view = slow._view
+        failed, completed = (sum(number for _, one, number in view.ends if one is which) for which in (True, False))
+        seen.append((failed, completed))
+        assert failed <= completed / 9 + 1
+        if view.since is None:
+            break
+    assert seen[-1] == (6, 54) and len(seen) > 10
+    assert sorted(view.ends) == sorted(ended.refresh(world.store, now).ends)
+
+
+def test_a_pause_is_seen_at_once_however_many_jobs_wait(world: World) -> None:
+    world.store.create_all([NewJob("send_mail", {"n": n}, queue="mail", tenant="acme") for n in range(30)])
+    world.store.create_all([NewJob("report", {"n": n}) for n in range(300)])
+    survey, now = JobSurvey(), time.time()
+    while State.QUEUED not in survey.view().whole:
+        survey.step(world.store, now, 100)
+    world.store.pause("mail", "the provider is down")
+    survey.step(world.store, now, 1)
+    view = survey.view()
+    assert [(one.why, one.tenant, one.number) for one in view.blocked] == [("the queue mail is paused", "acme", 30)]
+    assert view.queues["mail"].states == {DerivedState.BLOCKED: 30}
+    world.store.resume("mail")
+    survey.step(world.store, now, 1)
+    assert survey.view().blocked == () and survey.view().states[DerivedState.READY] == 330
+
+
+def test_the_overview_says_which_queue_no_worker_has_and_what_it_leaves_out(world: World) -> None:
+    now = time.time()
+    worker = WorkerInfo("laptop:1:a", now, now, ("default",), ("report",), 8, 3, 41, 250.0)
+    WorkerRegistry(world.db, world.store.layout).beat(worker)
+    world.made("archive", queue="archive")
+    for number in range(8):
+        world.made("unknown", tenant=f"tenant-{number}")
+    page = " ".join(re.sub(r"<[^>]+>", " ", world.page("/")).split())
+    assert "archive no worker has this queue 1 job" in page
+    assert "And 2 more tenants or reasons." in page
+
+
+def test_that_nothing_is_blocked_is_said_of_the_jobs_that_were_read(world: World) -> None:
+    world.store.create_all([NewJob("report", {"n": n}) for n in range(200)])
+    assert "Of 60 jobs read so far none is blocked" in world.page("/")
+    world.app.state.site.overview.forget()
+    world.app.state.site.overview.refresh()
+    assert "No job is blocked, and none has lost its worker." in world.page("/")
 
 
 def test_a_database_without_jobs_says_how_to_make_the_first(tmp_path: Path) -> None:

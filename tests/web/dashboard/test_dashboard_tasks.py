@@ -95,7 +95,7 @@ def test_a_queue_is_paused_drained_and_resumed(world: World, url: str, page: Any
     click = Clicks(page)
     click(page.get_by_role("link", name="Queues"))
     row = page.locator('tr[data-key="mail"]')
-    playwright.expect(row).to_contain_text("1 running finish, 1 wait", timeout=PATIENCE)
+    playwright.expect(row).to_contain_text("1 running will finish, 1 will wait", timeout=PATIENCE)
     click(row.get_by_role("button", name="Pause"))
     playwright.expect(row).to_contain_text("paused", timeout=PATIENCE)
     assert world.store.queue("mail").paused

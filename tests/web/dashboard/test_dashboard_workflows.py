@@ -42,13 +42,17 @@ def test_steps_waits_and_children_of_a_workflow_are_shown_and_its_event_is_sent(
     steps = page.partition('id="h-steps"')[2].partition("</section>")[0]
     names = re.findall(r'<tr data-key="step-\w+-([^"]+)"', steps)
     assert names == ["charge", "gather:1", "wait_for:1"]
-    assert "&#34;amount&#34;: 20" in steps and "a gather of 2 children" in steps and "parcel with desk" in steps
+    assert (
+        "&#34;amount&#34;: 20" in steps
+        and "<small>a gather of 2 children</small>" in steps
+        and "parcel with desk" in steps
+    )
     assert steps.count(">waits<") == 1 and "until" in steps
     graph = page.partition('id="h-related"')[2].partition("</section>")[0]
     children = [child.id for child in app.children(job.id)]
     assert all(f'<a href="/jobs/{child}"' in graph for child in children) and graph.count("has the child") == 2
     assert "is a child of" in world.page(f"/jobs/{children[0]}")
-    assert "Send approval…" in page
+    assert "Send approval…" in page and f'<code class="command">penstock jobs send {job.id} approval</code>' in page
     preview = world.post("/jobs/preview", [("verb", "event"), ("job", job.id)]).text
     assert 'name="event" type="text" value="approval"' in preview and "waits for this event" in preview
     sent = [("verb", "event"), ("event", "approval"), ("data", '"yes"'), ("seen", f"queued {job.id}")]

@@ -132,16 +132,31 @@ def _awaited(job: Job, now: float) -> Situation | None:
 
 def _blocked(job: Job, around: Conditions) -> str:
     """What keeps a job that is due; "" where nothing does."""
-    if job.queue in around.paused:
-        return f"the queue {job.queue} is paused"
+    return why_blocked(job.queue, job.task, _kept_by(job), around)
+
+
+def _kept_by(job: Job) -> str:
     match job.pool:
         case pool if pool == LIMIT_POOL:
             return f"concurrency key {job.concurrency_key!r}, {job.max_concurrent:,} at once"
         case pool if pool == RATE_POOL:
             return f"rate {job.rate} of {job.rate_key!r}"
-    if job.pool == TASK_POOL or job.task not in around.tasks.get(job.queue, (job.task,)):
-        return f"no worker of the queue {job.queue} has the task {job.task}"
+        case pool if pool == TASK_POOL:
+            return _no_worker(job.queue, job.task)
     return ""
+
+
+def _no_worker(queue: str, task: str) -> str:
+    return f"no worker of the queue {queue} has the task {task}"
+
+
+def why_blocked(queue: str, task: str, kept_by: str, around: Conditions) -> str:
+    """What keeps a job that is due, where `kept_by` is what does so in a queue that is not paused."""
+    if queue in around.paused:
+        return f"the queue {queue} is paused"
+    if kept_by:
+        return kept_by
+    return "" if task in around.tasks.get(queue, (task,)) else _no_worker(queue, task)
 
 
 def _processing(job: Job, around: Conditions) -> Situation:

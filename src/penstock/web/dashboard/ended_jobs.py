@@ -5,7 +5,7 @@ No index has the time of an end, and nothing is counted when a job ends. So jobs
 2. For a day or a week a step reads at most `STEP_JOBS` jobs of each state, only while somebody looks at such a chart,
    and continues where the last step stopped. A round ends at the jobs that were made a week ago; the next one begins a
    minute later. Until the first round has ended, the chart says back to when jobs have been counted.
-3. Where reads are paid for, a round ends after `PAID_JOBS` jobs of each state.
+3. Where reads are paid for, a round ends after twice `PAID_JOBS` jobs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
 
@@ -73,71 +74,77 @@ def bars(ends: Iterable[tuple[float, bool, int]], span: Span, now: float) -> lis
 class EndedView:
     ends: tuple[tuple[float, bool, int], ...]
     since: float | None
-    """Back to which time of making jobs were counted; None for all of the week."""
+    """Jobs that were made since then are counted; None for all of the week."""
 
 
-class _StateRound:
+class _StateRead:
+    """The jobs of one state, read from the newest to those that were made a week ago."""
+
     def __init__(self, state: State) -> None:
         self.state = state
-        self.cells: Counter[float] = Counter()
-        self.last: Counter[float] | None = None
-        self.since = float("inf")
-        self.was_cut = False
-        self._seen = 0
+        self.waiting: list[Job] = []
+        """Read, and not counted yet."""
+        self.is_done = False
         self._token: str | None = None
-        self._next_at = 0.0
 
-    def step(self, store: JobStore, now: float, most: int) -> None:
-        if now < self._next_at:
-            return
+    def read(self, store: JobStore, now: float, most: int) -> int:
         page = store.find(state=self.state, since=now - WEEK_SECONDS, limit=most, token=self._token)
-        for job in page.jobs:
-            self.cells[(job.ended_at or job.updated_at) // _CELL_SECONDS * _CELL_SECONDS] += 1
-            self.since = min(self.since, job.created_at)
-        self._seen += len(page.jobs)
-        self._token = page.token
-        is_paid = store.db.capabilities.metered
-        if page.token is None or (is_paid and self._seen >= PAID_JOBS):
-            self.was_cut = page.token is not None
-            self.last, self.cells = self.cells, Counter()
-            self._seen, self._token, self._next_at = 0, None, now + _ROUND_SECONDS
-
-    @property
-    def best(self) -> Counter[float]:
-        return self.cells if self.last is None else self.last
-
-    @property
-    def is_whole(self) -> bool:
-        return self.last is not None and not self.was_cut
+        self.waiting += page.jobs
+        self._token, self.is_done = page.token, page.token is None
+        return len(page.jobs)
 
 
 class EndedJobs:
-    """Safe to share between threads."""
+    """Safe to share between threads.
+
+    Both states are counted back to the same time of making: otherwise the rarer one, of which a page reaches further
+    back, would have too large a share until all have been read.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._rounds = (_StateRound(State.COMPLETED), _StateRound(State.FAILED))
-        self._is_begun = False
+        self._view = EndedView((), None)
+        self._next_at = 0.0
+        self._is_begun = self._is_known = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._reads = (_StateRead(State.COMPLETED), _StateRead(State.FAILED))
+        self._cells: Counter[tuple[float, bool]] = Counter()
+        self._seen = 0
 
     def current(self, store: JobStore, now: float) -> EndedView:
         """What is known; a little is read if nothing is."""
         with self._lock:
             if not self._is_begun:
                 self._step(store, now, FIRST_JOBS)
-            return self._view()
+            return self._view
 
     def refresh(self, store: JobStore, now: float) -> EndedView:
         """Reads on, then what is known (2)."""
         with self._lock:
             self._step(store, now, STEP_JOBS)
-            return self._view()
+            return self._view
 
     def _step(self, store: JobStore, now: float, most: int) -> None:
+        if now < self._next_at:
+            return
         self._is_begun = True
-        for one in self._rounds:
-            one.step(store, now, most)
-
-    def _view(self) -> EndedView:
-        ends = tuple((at, one.state is State.FAILED, number) for one in self._rounds for at, number in one.best.items())
-        known = [one.since for one in self._rounds if not one.is_whole and one.since != float("inf")]
-        return EndedView(ends, max(known) if known else None)
+        for one in self._reads:
+            if not one.is_done and not one.waiting:  # else the other state has to catch up
+                self._seen += one.read(store, now, most)
+        oldest = [one.waiting[-1].created_at if one.waiting else now for one in self._reads if not one.is_done]
+        since = max(oldest, default=None)
+        for one in self._reads:
+            counted = [job for job in one.waiting if since is None or job.created_at >= since]
+            for job in counted:
+                ended_at = job.ended_at or job.updated_at
+                self._cells[ended_at // _CELL_SECONDS * _CELL_SECONDS, one.state is State.FAILED] += 1
+            one.waiting = one.waiting[len(counted) :]
+        is_over = since is None or (store.db.capabilities.metered and self._seen >= 2 * PAID_JOBS)
+        if is_over or not self._is_known:
+            self._view = EndedView(tuple((at, failed, number) for (at, failed), number in self._cells.items()), since)
+        if is_over:
+            self._is_known = True
+            self._begin()
+            self._next_at = now + _ROUND_SECONDS

@@ -166,7 +166,8 @@ class FinishedJobs:
     at: float
     jobs: tuple[Job, ...]
     since: float
-    """Every job that ended since then is in `jobs`; less than an hour ago where the sample is full."""
+    """An hour ago; or, where the sample is full, when the oldest of `jobs` was made: every job that was made since then
+    and has ended is in `jobs`."""
     sample: int = 0
     """Of each state, at most so many were read."""
 
@@ -175,8 +176,10 @@ class FinishedJobs:
         return self.since <= self.at - HOUR_SECONDS
 
     @property
-    def per_minute(self) -> float:
-        return len(self.jobs) / max((self.at - self.since) / 60, 1 / 60)
+    def minutes(self) -> float:
+        """For how long they ended. At least a second."""
+        begun = self.since if self.whole_hour else min((job.ended_at or self.at for job in self.jobs), default=self.at)
+        return max(self.at - begun, 1.0) / 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,17 +361,19 @@ def _counted(found: Mapping[State, JobPage], now: float) -> dict[DerivedState, C
 def finished_jobs(store: JobStore, now: float, sample: int) -> FinishedJobs:
     """Of the newest jobs that have completed or failed, those that ended within the last hour.
 
-    Where one state fills the sample, both begin where that state's sample begins: their shares stay right.
+    Where one state fills the sample, the sample begins where the newest of these states' samples begins. That is a time
+    at which jobs were made, as jobs are read in that order: then the shares of both states stay right.
     """
     since = now - HOUR_SECONDS
-    ended: list[tuple[float, Job]] = []
+    found: list[Job] = []
     for state in (State.COMPLETED, State.FAILED):
         jobs = store.find(state=state, limit=sample).jobs
-        ends = [(job.ended_at, job) for job in jobs if job.ended_at is not None and job.ended_at > since]
-        if len(ends) == sample:
-            since = max(since, min(at for at, _ in ends))
-        ended += ends
-    return FinishedJobs(now, tuple(job for at, job in ended if at >= since), since, sample)
+        if len(jobs) == sample:
+            since = max(since, jobs[-1].created_at)
+        found += jobs
+    ended = [job for job in found if job.ended_at is not None and job.ended_at > now - HOUR_SECONDS]
+    is_cut = since > now - HOUR_SECONDS
+    return FinishedJobs(now, tuple(job for job in ended if not is_cut or job.created_at >= since), since, sample)
 
 
 def oldest_waiting(store: JobStore, now: float) -> Job | None:

@@ -72,7 +72,11 @@ def rows_of(entry: Entry) -> list[LogRow]:
     if not (records and isinstance(records, list) and all(_is_record(one) for one in records)):
         level, message = _level_of(entry.message, data)
         at = utc_text(entry.at)
-        return [LogRow(entry.number, True, at, message, level, "", entry.progress, entry.step, entry.data)]
+        shown = entry.data
+        if _level_of("", data)[0]:  # it stands before the message
+            rest = {name: value for name, value in data.items() if name != "level"}
+            shown = json.dumps(rest, ensure_ascii=False, separators=(",", ":")) if rest else None
+        return [LogRow(entry.number, True, at, message, level, "", entry.progress, entry.step, shown)]
     first = LogRow(entry.number, True, "", "", "", "", entry.progress, entry.step)
     rows = [
         replace(first, at=one["at"], level=one["level"], logger=one["logger"], message=one["message"])

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -120,6 +121,11 @@ def read_operations(store: JobStore, history: History) -> list[Operation]:
     return [one for one in (store.layout.operation_of(item) for item in items) if "#" not in one.key]
 
 
+def _about(one: Operation) -> str:
+    """What it was called with. What is stored of a gather also has a digest of ids, and no word for one child."""
+    return re.sub(r"\bof 1 children", "of 1 child", re.sub(r" \([0-9a-f]{12}\)$", "", one.about))
+
+
 def workflow_steps(history: History, operations: Sequence[Operation]) -> list[WorkflowStep]:
     """Pure: the steps in their order (2)."""
     stored = {one.key: one for one in operations}
@@ -133,7 +139,7 @@ def workflow_steps(history: History, operations: Sequence[Operation]) -> list[Wo
             open_key = event.detail.partition(": ")[0]
             one = stored.get(open_key)
             kind = open_key.partition(":")[0].partition("=")[0]
-            about, until, value = ("", None, None) if one is None else (one.about, one.until, one.data)
+            about, until, value = ("", None, None) if one is None else (_about(one), one.until, one.data)
             start = waits[open_key].start if open_key in waits else event.at
             waits[open_key] = WorkflowStep(open_key, kind, start, None, event.attempt, about, until, value)
         elif open_key and event.type in ("started", "taken_over", "cancelled"):

@@ -5,7 +5,9 @@ No index has a derived state, the time of a failure or a queue, so these jobs ar
    stopped. What a finished round has counted is shown until the next round ends.
 2. Where reads are paid for, a round ends after `PAID_JOBS` jobs and the next one begins a minute later. Numbers of a
    round that did not see all jobs are lower bounds ("1,000+").
-3. The newest failed jobs are read in every step, so that a failure is seen at once; a failure of a job that was made
+3. What may change for many jobs at once is not part of a round: whether a queue is paused, and which tasks workers have.
+   Due jobs are counted by queue, task and limit, and compared with the queues and workers as they were in the last step.
+4. The newest failed jobs are read in every step, so that a failure is seen at once; a failure of a job that was made
    long ago is seen when the round comes to it.
 """
 
@@ -18,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.jobs.model.derived_state import Conditions, DerivedState, derive
+from penstock.jobs.model.derived_state import Conditions, DerivedState, derive, why_blocked
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
 from penstock.jobs.store.conditions import read_conditions
@@ -34,6 +36,8 @@ _SHOWN_LOST: Final = 20
 _SHOWN_RUNNING: Final = 6
 _MOST_RETRYING: Final = 2_000
 _MOST_LIMITS: Final = 500
+_MOST_QUEUES: Final = 100
+"""Of so many it is read in each step whether they are paused."""
 
 
 @dataclass(slots=True)
@@ -44,10 +48,16 @@ class QueueTally:
     states: Counter[DerivedState] = field(default_factory=Counter)
     oldest_ready: float | None = None
 
-    def add(self, state: DerivedState, job: Job) -> None:
-        self.states[state] += 1
-        if state in (DerivedState.READY, DerivedState.BLOCKED):
-            self.oldest_ready = min(self.oldest_ready or job.run_at, job.run_at)
+
+@dataclass(frozen=True, slots=True)
+class DueJobs:
+    """Jobs that are due, and alike in what decides whether a worker may take them (3)."""
+
+    queue: str
+    task: str
+    tenant: str
+    kept_by: str
+    """A concurrency key or a rate; "" for nothing."""
 
 
 @dataclass(slots=True)
@@ -88,26 +98,30 @@ class Blocked:
 class Tally:
     """What a round over one stored state has counted."""
 
-    states: Counter[DerivedState] = field(default_factory=Counter)
     queues: dict[str, QueueTally] = field(default_factory=dict)
-    blocked: Counter[tuple[str, str]] = field(default_factory=Counter)
-    examples: dict[tuple[str, str], str] = field(default_factory=dict)
+    due: Counter[DueJobs] = field(default_factory=Counter)
+    examples: dict[DueJobs, str] = field(default_factory=dict)
+    """The id of one of them."""
     lost: list[Job] = field(default_factory=list)
     running: list[Job] = field(default_factory=list)
     """The newest of those that run."""
     retrying: list[Failure] = field(default_factory=list)
     limits: dict[tuple[str, str], LimitTally] = field(default_factory=dict)
     seen: int = 0
+    begun_at: float | None = None
     is_whole: bool = False
 
     def add(self, job: Job, around: Conditions) -> None:
         found = derive(job, around)
         self.seen += 1
-        self.states[found.state] += 1
-        self.queues.setdefault(job.queue, QueueTally(job.queue)).add(found.state, job)
-        if found.state is DerivedState.BLOCKED:
-            self.blocked[found.why, job.tenant] += 1
-            self.examples.setdefault((found.why, job.tenant), job.id)
+        queue = self.queues.setdefault(job.queue, QueueTally(job.queue))
+        if found.state in (DerivedState.READY, DerivedState.BLOCKED):
+            queue.oldest_ready = min(queue.oldest_ready or job.run_at, job.run_at)
+            due = DueJobs(job.queue, job.task, job.tenant, found.why)
+            self.due[due] += 1
+            self.examples.setdefault(due, job.id)
+        else:
+            queue.states[found.state] += 1
         if found.state is DerivedState.LOST and len(self.lost) < _SHOWN_LOST:
             self.lost.append(job)
         if found.state is DerivedState.RUNNING and len(self.running) < _SHOWN_RUNNING:
@@ -135,11 +149,14 @@ class _Round:
         self._token: str | None = None
         self._next_at = 0.0
 
-    def step(self, store: JobStore, now: float, most: int) -> None:
-        if now < self._next_at:
+    def is_resting(self, now: float) -> bool:
+        return now < self._next_at
+
+    def step(self, store: JobStore, now: float, most: int, around: Conditions) -> None:
+        if self.is_resting(now):
             return
         page = store.find(state=self.state, limit=most, token=self._token)
-        around = read_conditions(store, {job.queue for job in page.jobs})
+        self._current.begun_at = self._current.begun_at or now
         for job in page.jobs:
             self._current.add(job, around)
         self._token = page.token
@@ -327,6 +344,10 @@ class SurveyView:
     """Jobs whose last attempt failed, by when that was."""
     limits: tuple[LimitTally, ...] = ()
     """Concurrency keys and rates, those that block most first."""
+    seen: int = 0
+    """How many jobs that have not ended were read."""
+    counted_since: float | None = None
+    """When the round began that these were read in."""
 
 
 class JobSurvey:
@@ -338,34 +359,44 @@ class JobSurvey:
         self._running = _Round(State.PROCESSING)
         self._failed = FailedJobs()
         self._names: set[str] = set()
+        self._around = Conditions(0.0)
 
     def step(self, store: JobStore, now: float, most: int = STEP_JOBS) -> None:
         with self._lock:
-            self._queued.step(store, now, most)
-            self._running.step(store, now, most)
+            is_resting = self._queued.is_resting(now) and self._running.is_resting(now)
+            self._queued.step(store, now, most, Conditions(now))  # what else decides is added by `view` (3)
+            self._names |= set(self._queued.last.queues)
+            if not is_resting:
+                self._around = read_conditions(store, sorted(self._names)[:_MOST_QUEUES])
+            self._running.step(store, now, most, self._around)
+            self._names |= set(self._running.last.queues)
             self._failed.step(store, now, most)
 
     def view(self) -> SurveyView:
         with self._lock:
             rounds = (self._queued.last, self._running.last)
-            queues: dict[str, QueueTally] = {}
+            queues = {name: QueueTally(name) for name in self._names}  # also those whose last job has ended
             for tally in rounds:
                 for name, one in tally.queues.items():
-                    whole = queues.setdefault(name, QueueTally(name))
-                    whole.states += one.states
-                    whole.oldest_ready = one.oldest_ready if whole.oldest_ready is None else whole.oldest_ready
-            self._names |= set(queues)
-            for name in self._names:  # a queue stays in the list when its last job has ended
-                queues.setdefault(name, QueueTally(name))
+                    queues[name].states += one.states
+                    queues[name].oldest_ready = queues[name].oldest_ready or one.oldest_ready
             queued = self._queued.last
+            number_blocked: Counter[tuple[str, str]] = Counter()
+            examples: dict[tuple[str, str], str] = {}
+            for due, number in queued.due.items():
+                why = why_blocked(due.queue, due.task, due.kept_by, self._around)
+                queues[due.queue].states[DerivedState.BLOCKED if why else DerivedState.READY] += number
+                if why:
+                    number_blocked[why, due.tenant] += number
+                    examples.setdefault((why, due.tenant), queued.examples[due])
             blocked = [
-                Blocked(why, tenant, number, queued.examples[why, tenant])
-                for (why, tenant), number in queued.blocked.most_common()
+                Blocked(why, tenant, number, examples[why, tenant])
+                for (why, tenant), number in number_blocked.most_common()
             ]
             named = zip((State.QUEUED, State.PROCESSING), rounds, strict=True)
             whole_states = {state for state, one in named if one.is_whole}
             return SurveyView(
-                rounds[0].states + rounds[1].states,
+                sum((one.states for one in queues.values()), Counter()),
                 frozenset(whole_states),
                 queues,
                 tuple(blocked),
@@ -375,6 +406,8 @@ class JobSurvey:
                 self._failed.is_whole,
                 newest_first(queued.retrying),
                 _limits(rounds),
+                sum(tally.seen for tally in rounds),
+                queued.begun_at,
             )
 
 

@@ -144,6 +144,7 @@ def make_environment(show_time: Callable[[float | None], Markup]) -> Environment
         ago=show_time,
         span=took,
         count=count,
+        rate=rate,
         size=size,
         pretty=pretty,
         utc=utc_text,
@@ -199,6 +200,11 @@ def took(seconds: float) -> str:
 
 def count(number: float) -> str:
     return f"{number:,.0f}"
+
+
+def rate(number: float) -> str:
+    """`0.4`, `12.5`, `3,079`: a figure behind the point where it says something."""
+    return f"{number:,.1f}" if number < 100 else f"{number:,.0f}"
 
 
 def size(number: int) -> str:

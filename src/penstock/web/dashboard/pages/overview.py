@@ -30,6 +30,7 @@ _TILES: Final = (
 )
 """What is wrong comes first."""
 _SHOWN_GROUPS: Final = 6
+_SHOWN_BLOCKED: Final = 6
 
 
 def routes(site: Site) -> list[Route]:
@@ -68,9 +69,16 @@ def _context(site: Site, overview: Overview, name: str, *, is_live: bool = False
     drawn = bars(ends, span, at)
     failed = sum(one.failed for one in drawn)
     spent = site.spent
+    attended = {queue for worker in overview.workers for queue in worker.queues}
     return {
         "overview": overview,
         "groups": sorted(overview.groups, key=lambda one: one.last.failed_at, reverse=True)[:_SHOWN_GROUPS],
+        "unattended": [
+            (name, queue.states[DerivedState.READY])
+            for name, queue in sorted(overview.survey.queues.items())
+            if overview.workers and name not in attended and queue.states[DerivedState.READY]
+        ],
+        "blocked": overview.survey.blocked[:_SHOWN_BLOCKED],
         "states": _TILES,
         "spans": SPANS,
         "span": span,

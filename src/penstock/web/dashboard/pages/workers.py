@@ -29,6 +29,8 @@ from penstock.web.problems import Problem
 _RUNNING_SHOWN: Final = 100
 _MOST_QUEUES: Final = 100
 _MOST_LIMITS: Final = 50
+_OLD_SECONDS: Final = 30.0
+"""Numbers that were counted for longer say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ def _queues(site: Site, overview: Overview) -> dict[str, Any]:
         "limits": overview.survey.limits[:_MOST_LIMITS],
         "sample": overview.finished,
         "is_whole": State.QUEUED in overview.survey.whole,
+        "old": overview.at - (overview.survey.counted_since or overview.at) > _OLD_SECONDS,
+        "counted_since": overview.survey.counted_since,
         "left_out": max(0, len(names) - _MOST_QUEUES),
     }
 
@@ -131,7 +135,7 @@ def _line(overview: Overview, settings: Queue) -> QueueLine:
         len(ended),
         percentiles(waited),
         percentiles(ran),
-        len(ended) / max((overview.finished.at - overview.finished.since) / 60, 1 / 60) if ended else None,
+        len(ended) / overview.finished.minutes if ended else None,
     )
 
 
