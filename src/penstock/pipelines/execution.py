@@ -93,6 +93,8 @@ class Inputs:
     names: Sequence[str]
     defaults: Mapping[str, Any]
     given: Mapping[str, Any]
+    steps: Sequence[Step] = ()
+    """Kept beside them, so that those who look at a run know what is still to come."""
 
     def products(self, ledger: Ledger) -> dict[str, Product]:
         """All of them. Files of this machine become files of the job, where the ledger writes."""
@@ -112,7 +114,8 @@ class Inputs:
         """Keeps what was given; and, for those who ask where things come from, what was not."""
         forms = {name: product.form() for name, product in own.items()}
         forms |= {name: {**product.form(), _DEFAULT: True} for name, product in others.items()}
-        note = {"pipeline": self.pipeline, "inputs": forms}
+        steps = [{"name": one.name, "inputs": list(one.inputs), "outputs": list(one.outputs)} for one in self.steps]
+        note = {"pipeline": self.pipeline, "inputs": forms, "steps": steps}
         if note != before:
             ledger.write(INPUTS_NOTE, note, summary=", ".join(forms))
 

@@ -121,7 +121,7 @@ class Pipeline:
         Raises JobIdRequired, BadPipeline, PipelineHeld if another run has had the job for longer than `wait_seconds`.
         """
         job_id = checked_job_id(self.name, job_id)
-        wanted = Inputs(self.name, self.inputs, self.parameters, inputs)
+        wanted = Inputs(self.name, self.inputs, self.parameters, inputs, self.steps)
         limits = TaskSettings(time_limit_seconds=time_limit_seconds, soft_time_limit_seconds=soft_time_limit_seconds)
         began_at = time.monotonic()
         self.check()
@@ -154,7 +154,7 @@ class Pipeline:
 
         When the worker dies, another one continues the job at the first step that is not done.
         """
-        wanted = Inputs(self.name, self.inputs, self.parameters, inputs)
+        wanted = Inputs(self.name, self.inputs, self.parameters, inputs, self.steps)
         self.check()
         store = attempt_of(ctx).store
         ledger = Ledger(store, [ctx.job], ctx)

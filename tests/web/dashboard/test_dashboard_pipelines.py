@@ -94,7 +94,35 @@ def test_a_step_that_failed_is_shown_and_what_came_before_it_is_kept(world: Worl
         words(fails=True).run(world.store, job_id="words_1", inputs={"text": "so much"})
     page = world.page("/pipelines/words_1")
     assert "1 ran, 0 reused, 1 failed" in page
-    assert "ValueError: no ink" in page
+    assert page.count("ValueError: no ink") == 2, "above, and in the line of the step: why it failed"
+    assert "not done yet" not in page
+    drawing = page.partition('<svg class="lineage"')[2].partition("</svg>")[0]
+    assert "node-failed" in drawing and "words: split → draw" in drawing and "longest: longest → draw" in drawing
+
+
+def test_steps_that_a_failed_run_did_not_reach_are_pending(world: World) -> None:
+    pipeline = Pipeline("chain", inputs=("text",))
+
+    @pipeline.step(inputs=("text",), outputs=("words",))
+    def split(context: StepContext, text: str) -> list[str]:
+        raise ValueError(text)
+
+    @pipeline.step(inputs=("words",), outputs=("number",))
+    def count(context: StepContext, words: list[str]) -> int:
+        return len(words)
+
+    @pipeline.step(inputs=("number", "text"), outputs=("report",))
+    def write(context: StepContext, number: int, text: str) -> str:
+        return f"{number} words"
+
+    with pytest.raises(ValueError, match="so much"):
+        pipeline.run(world.store, job_id="chain_1", inputs={"text": "so much"})
+    page = world.page("/pipelines/chain_1")
+    assert "0 ran, 0 reused, 1 failed, 2 pending" in page
+    drawing = page.partition('<svg class="lineage"')[2].partition("</svg>")[0]
+    assert drawing.count("node-pending") == 2 and "number: count → write" in drawing
+    places = {name: float(x) for x, name in re.findall(r'<text x="([\d.]+)" y="[\d.]+">([^<]+)</text>', drawing)}
+    assert places["text"] < places["split"] < places["count"] < places["write"]
 
 
 def test_an_open_page_is_told_of_steps_as_they_run(world: World) -> None:

@@ -5,8 +5,8 @@ No index has a derived state, the time of a failure or a queue, so these jobs ar
    stopped. What a finished round has counted is shown until the next round ends.
 2. Where reads are paid for, a round ends after `PAID_JOBS` jobs and the next one begins a minute later. Numbers of a
    round that did not see all jobs are lower bounds ("1,000+").
-3. What may change for many jobs at once is not part of a round: whether a queue is paused, and which tasks workers have.
-   Due jobs are counted by queue, task and limit, and compared with the queues and workers as they were in the last step.
+3. What may change for many jobs at once is not part of a round: whether a queue is paused, and which tasks workers
+   have. Due jobs are counted by queue, task and limit, and compared with queues and workers as of the last step.
 4. The newest failed jobs are read in every step, so that a failure is seen at once; a failure of a job that was made
    long ago is seen when the round comes to it.
 """

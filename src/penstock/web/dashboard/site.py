@@ -210,7 +210,7 @@ def rate(number: float) -> str:
 def size(number: int) -> str:
     """`12 bytes`, `3.4 KB`, `1.2 MB`."""
     if number < 1024:
-        return f"{number} bytes"
+        return f"{number} byte{'' if number == 1 else 's'}"
     amount = float(number)
     for unit in ("KB", "MB", "GB"):
         amount /= 1024

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,16 +39,27 @@ class Node:
         return _TALL if self.is_step else _LOW
 
 
-def nodes_of(made: Lineage) -> list[Node]:
+Unmade = Mapping[str, tuple[Sequence[str], Sequence[str]]]
+"""Steps that have made nothing yet, because they failed, still run or have not begun: what each needs and makes."""
+_NONE: Final[Unmade] = {}
+
+
+def nodes_of(made: Lineage | None, unmade: Unmade) -> list[Node]:
     """Pure: the steps with what they need. Inputs that no step needs are left out."""
-    makers = {origin.name: f"step {origin.step}" if origin.step else f"given {origin.name}" for origin in made}
+    origins = () if made is None else made.origins
+    makers = {origin.name: f"step {origin.step}" if origin.step else f"given {origin.name}" for origin in origins}
+    done = {origin.step for origin in origins}
+    unmade = {step: found for step, found in unmade.items() if step not in done}
+    makers |= {output: f"step {step}" for step, (_, outputs) in unmade.items() for output in outputs}
     nodes: dict[str, Node] = {}
-    for origin in made:
+    for origin in origins:
         node = nodes.setdefault(makers[origin.name], Node(origin.step or origin.name, bool(origin.step)))
         if origin.step:
             node.outputs.append(origin.name)
             node.sources |= {name: makers[name] for name in origin.inputs if name in makers}
-            node.is_current = node.is_current and made.is_current(origin.name)
+            node.is_current = node.is_current and made is not None and made.is_current(origin.name)
+    for step, (needs, _) in unmade.items():
+        nodes[f"step {step}"] = Node(step, True, sources={name: makers[name] for name in needs if name in makers})
     needed = {source for node in nodes.values() for source in node.sources.values()}
     kept = {key: node for key, node in nodes.items() if node.is_step or key in needed}
     _place_columns(kept)
@@ -71,13 +82,13 @@ def _place_columns(nodes: Mapping[str, Node]) -> None:
             node.column = min(users) - 1
 
 
-def draw_lineage(made: Lineage | None, states: Mapping[str, str]) -> Markup:
+def draw_lineage(made: Lineage | None, states: Mapping[str, str], unmade: Unmade = _NONE) -> Markup:
     """`states` is each step's outcome in the newest round: `ran`, `reused`, …"""
-    nodes = [] if made is None else nodes_of(made)
-    shown = {node.name for node in nodes if node.is_step}
+    nodes = nodes_of(made, {step: unmade.get(step, ((), ())) for step in states})
     behind = max((node.column for node in nodes), default=0) + 1
-    # A step that has made nothing, because it failed or still runs, is in no lineage: it stands behind all others.
-    nodes += [Node(name, True, column=behind) for name in states if name not in shown][: MOST_NODES - len(nodes)]
+    for node in nodes:  # of a version that did not keep what its steps need
+        if node.is_step and not node.outputs and not node.sources:
+            node.column = behind
     if not nodes:
         return Markup("")
     width, height = _arrange(nodes)
@@ -122,7 +133,7 @@ def _edge(source: Node, target: Node, name: str) -> str:
 
 
 def _box(node: Node, state: str) -> str:
-    known = state if state in ("ran", "reused", "running", "failed") else ""
+    known = state if state in ("ran", "reused", "running", "failed", "pending") else ""
     classes = "node" + (f" node-{known}" if known else "") + ("" if node.is_step else " node-given")
     classes += "" if node.is_current else " node-old"
     place = f'x="{node.x:.1f}" y="{node.y:.1f}" width="{_WIDE}" height="{node.tall}" rx="{6 if node.is_step else 13}"'

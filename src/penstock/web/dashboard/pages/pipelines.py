@@ -36,7 +36,7 @@ _ROUND: Final = re.compile(r"~(\d+)$")
 _BEGINS: Final = "begins: "
 _REUSED: Final = "reused"
 
-StepOutcome = Literal["ran", "reused", "running", "failed", "stopped"]
+StepOutcome = Literal["ran", "reused", "running", "failed", "stopped", "pending"]
 
 
 def base_id(job_id: str) -> str:
@@ -122,6 +122,9 @@ class StepLine:
     attempt: int | None = None
     summary: str = ""
     outputs: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    """Of a step that has made nothing yet; so is `will_make`."""
+    will_make: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,14 @@ _FIRST_TIME: Final = "not done yet"
 """Why a step began that had not run before; of one that has ended it would be wrong."""
 
 
+def _declared(notes: Mapping[str, Mapping[str, Any]]) -> dict[str, StepLine]:
+    """The steps as the run's note has them; none of a run by a version that did not keep them."""
+    return {
+        one["name"]: StepLine(one["name"], "pending", needs=tuple(one["inputs"]), will_make=tuple(one["outputs"]))
+        for one in (notes.get(INPUTS_NOTE) or {}).get("steps", ())
+    }
+
+
 def steps_of(history: History, notes: Mapping[str, Mapping[str, Any]]) -> list[StepLine]:
     """Pure: the steps in the order in which the newest attempt reached them."""
     done = {point.name: point for point in history.checkpoints}
@@ -195,8 +206,16 @@ def steps_of(history: History, notes: Mapping[str, Mapping[str, Any]]) -> list[S
             summary = "" if point.summary.startswith(f"{entry.step}: ") else point.summary
             line = replace(line, how="ran", why="" if line.why == _FIRST_TIME else line.why, summary=summary)
         elif line.how == "running" and history.job.state is not State.PROCESSING:
-            line = replace(line, how="failed" if history.job.state is State.FAILED else "stopped")
+            error, has_failed = history.job.error, history.job.state is State.FAILED
+            why = f"{error.kind}: {error.message}" if has_failed and error is not None else line.why
+            line = replace(line, how="failed" if has_failed else "stopped", why=why)
         lines[entry.step] = _with_note(line, notes.get(note_name(entry.step)))
+    declared = _declared(notes)
+    for name, line in declared.items():
+        if name not in lines:
+            lines[name] = line
+        elif lines[name].how not in ("ran", "reused"):
+            lines[name] = replace(lines[name], needs=line.needs, will_make=line.will_make)
     return list(lines.values())
 
 
@@ -342,7 +361,7 @@ def _context(run: PipelineRun) -> dict[str, Any]:
     return {
         "run": run,
         "job": run.job,
-        "drawing": draw_lineage(run.made, states),
+        "drawing": draw_lineage(run.made, states, {step.name: (step.needs, step.will_make) for step in run.steps}),
         "colours": {"ran": "completed", "reused": "queued", "running": "processing", "failed": "failed"},
     }
 
