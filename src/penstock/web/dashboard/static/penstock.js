@@ -33,14 +33,17 @@
       const text = time.dataset.axis === "day" ? day : `${two(at.getHours())}:${two(at.getMinutes())}`;
       if (time.textContent !== text) time.textContent = text;
     }
+    for (const { dataset, firstChild } of place.querySelectorAll("g[data-start]")) {
+      const text = `${local(new Date(dataset.start)).slice(0, 16)} to ${local(new Date(dataset.end)).slice(11, 16)}: ${dataset.what}`;
+      if (firstChild.textContent !== text) firstChild.textContent = text;
+    }
   };
-  // Under the pointer a time says the whole of it, in the visitor's zone and in UTC; so does a bar of a chart.
+  // Under the pointer a time says the whole of it, in the visitor's zone and in UTC; a bar of a chart, in the zone.
   const two = (number) => String(number).padStart(2, "0");
   const local = (at) => `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${at.toTimeString().slice(0, 8)}`;
   addEventListener("mouseover", (event) => {
-    const time = event.target.closest?.("time"), bar = event.target.closest?.("g[data-start]");
+    const time = event.target.closest?.("time");
     if (time) time.title = `${local(new Date(time.dateTime))} here, ${time.dateTime.slice(0, 19).replace("T", " ")} UTC`;
-    if (bar) bar.firstChild.textContent = `${local(new Date(bar.dataset.start)).slice(0, 16)} to ${local(new Date(bar.dataset.end)).slice(11, 16)}: ${bar.dataset.what}`;
   });
   const tick = () => {
     axis(document);
