@@ -15,10 +15,13 @@ from typing import Any, cast
 import pytest
 from raw_http import EchoEngine, RawClient, request, until
 
+from penstock.engine.engine import Pending
+from penstock.engine.settings import DEFAULT_SCOPE
 from penstock.server import connection as protocol
 from penstock.server import connection_limits, group_commit
 from penstock.server import server as run
 from penstock.server.connection import Connection
+from penstock.server.replies import PLAIN
 from penstock.server.server import ServerThread, running_server
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +71,44 @@ def test_of_those_who_do_not_read_the_slowest_go_when_too_much_is_unsent_2(
     assert limits._unsent_bytes == 0
     for client in (first, second, third):
         client.socket.close()
+
+
+class _BusyLoop:
+    """An event loop that takes what it is given only when it is told to."""
+
+    def __init__(self) -> None:
+        self.given: list[Any] = []
+
+    def call_soon_threadsafe(self, function: Any, *arguments: Any) -> None:
+        self.given.append(lambda: function(*arguments))
+
+    def is_closed(self) -> bool:
+        return False
+
+
+def test_threads_make_no_more_large_answers_than_the_loop_takes_5() -> None:
+    made: list[str] = []
+    taken: list[bytes] = []
+
+    def answer(operation: str, *_: Any) -> bytes:
+        made.append(operation)
+        return bytes(MEGABYTE)
+
+    loop, engine = _BusyLoop(), SimpleNamespace(answer=answer, without_waiting=ExitStack)
+    group = group_commit.GroupCommit(cast("Any", engine), cast("Any", loop))
+    reader = cast("Any", SimpleNamespace(is_gone=False, answered_alone=lambda style, body: taken.append(body)))
+    gone = cast("Any", SimpleNamespace(is_gone=True))
+    group.run_heavy(Pending("Scan", {}, DEFAULT_SCOPE), gone, PLAIN)
+    for _ in range(20):
+        group.run_heavy(Pending("Scan", {}, DEFAULT_SCOPE), reader, PLAIN)
+    until(lambda: len(made) >= group_commit.HEAVY_THREADS)
+    for number in range(20):
+        until(lambda: loop.given)
+        assert (len(loop.given), len(taken)) == (1, number)
+        assert len(made) <= number + 1 + group_commit.HEAVY_THREADS
+        loop.given.pop()()
+    assert len(taken) == len(made) == 20  # and nothing was read for the client that had gone
+    group.close()
 
 
 def test_calls_whose_answers_may_be_large_are_alone_in_the_engine_and_keep_their_places_2(

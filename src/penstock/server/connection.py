@@ -14,6 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import orjson
@@ -280,7 +281,7 @@ class Connection(asyncio.BaseProtocol):
                 call.request, lambda: self.is_gone or self._closing, lambda answer: self.answered_alone(style, answer)
             )
         elif heavy:
-            self.server.group_commit.run_heavy(call, lambda answer: self.answered_alone(style, answer))
+            self.server.group_commit.run_heavy(call, self, style)
         else:
             self.server.group_commit.add_wide(self, style, call)
 
@@ -333,11 +334,13 @@ class Connection(asyncio.BaseProtocol):
     def answered_alone(self, style: Style, answer: Answer) -> None:
         """The answer of a call that was alone in the engine."""
         if style.encoding and isinstance(answer, bytes) and len(answer) > PACKED_ASIDE_BYTES and not style.silent:
-            self.server.group_commit.pack(
-                style.encoding, answer, lambda packed: self._finish_alone(self._replies.packed_answer(style, packed))
-            )
+            self.server.group_commit.pack(style.encoding, answer, partial(self.answered_packed, style))
         else:
             self._finish_alone(self._replies.answer(style, answer))
+
+    def answered_packed(self, style: Style, packed: bytes) -> None:
+        """Likewise, compressed already."""
+        self._finish_alone(self._replies.packed_answer(style, packed))
 
     def _finish_alone(self, data: bytes) -> None:
         self._busy = False

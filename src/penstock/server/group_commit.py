@@ -6,7 +6,8 @@
 4. What may take long runs in a thread and holds up nobody but its own connection.
 5. One pass answers so many calls, and so many megabytes of what may be large; the rest waits for the next pass. While
    such answers are large indeed, a thread makes them, one after the other. So few answers are held at once, and a call
-   with a small one does not wait for many large ones.
+   with a small one does not wait for many large ones. A thread that has made a large answer makes no other before the
+   loop has taken it: threads together are faster than the loop.
 6. The event loop waits for nobody. Where a write would wait, for a thread or another process, a thread of its own waits
    with it and with the writes that come meanwhile, which share the next transaction. Reads are answered as ever, except
    those that follow such a write on its connection.
@@ -16,11 +17,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from penstock.engine.engine import Pending
 from penstock.engine.registry import WRITES, Answer
@@ -36,6 +39,7 @@ WIDE_MEGABYTES = {"Query": 1, "GetRecords": 1}
 """Calls whose answers may be large, and how large: DynamoDB's limits."""
 PASS_MEGABYTES = 16  # of those, if all were as large as they can be; at least one call
 LARGE_BYTES = 256 * 1024
+CLOSED_LOOP_SECONDS = 1.0  # between two looks whether the loop that should take an answer is there
 LARGE_SECONDS = 1.0  # after the last large answer, others are expected
 PASS_CALLS = 64  # of the others, whose answers have at most an item of 400 KB
 
@@ -73,6 +77,7 @@ class GroupCommit:
         self._heavy_reads = ThreadPoolExecutor(HEAVY_THREADS, thread_name_prefix="penstock-heavy-reads")
         self._heavy_writes = ThreadPoolExecutor(HEAVY_THREADS, thread_name_prefix="penstock-heavy-writes")
         self._large_thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-large")
+        self._for_loop = threading.Semaphore(1)  # large answers that the loop has not taken yet (5)
 
     def add(self, connection: Connection, style: Style, call: Pending) -> None:
         """Answers with the next group, through `connection.answered`."""
@@ -113,7 +118,7 @@ class GroupCommit:
             self._answer_alone(connection, style, answer)
 
     def _answer_alone(self, connection: Connection, style: Style, answer: Answer) -> None:
-        if isinstance(answer, bytes) and len(answer) > LARGE_BYTES:
+        if _is_large(answer):
             self._large_until = self._loop.time() + LARGE_SECONDS
         try:
             connection.answered_alone(style, answer)
@@ -182,18 +187,41 @@ class GroupCommit:
         except Exception as error:  # likewise
             return [_record_fault(error)] * len(calls)
 
-    def run_heavy(self, call: Pending, done: Callable[[Answer], None]) -> None:
-        """Calls `done` on the loop when a thread has the answer."""
+    def run_heavy(self, call: Pending, connection: Connection, style: Style) -> None:
+        """Answers through `connection.answered_alone` or `answered_packed` when a thread has the answer."""
         threads = self._heavy_writes if may_write(call) else self._heavy_reads
-        threads.submit(self._in_thread, call, done)
+        threads.submit(self._heavy_in_thread, call, connection, style)
 
-    def _in_thread(self, call: Pending, done: Callable[[Answer], None]) -> None:
-        self._loop.call_soon_threadsafe(done, self.answer_of(call))
+    def _heavy_in_thread(self, call: Pending, connection: Connection, style: Style) -> None:
+        """Nothing is read for a client that has gone."""
+        if connection.is_gone and not may_write(call):
+            return
+        answer = self.answer_of(call)
+        if style.encoding and not style.silent and _is_large(answer):
+            self._hand_over(connection.answered_packed, style, pack(style.encoding, answer))
+        else:
+            self._hand_over(connection.answered_alone, style, answer)
 
     def _wide_in_thread(self, call: Pending, connection: Connection, style: Style) -> None:
-        """Nothing is read for a client that has gone."""
+        """Likewise."""
         if not connection.is_gone:
-            self._loop.call_soon_threadsafe(self._answer_alone, connection, style, self.answer_of(call))
+            self._hand_over(partial(self._answer_alone, connection), style, self.answer_of(call))
+
+    def _hand_over(self, take: Callable[[Style, Any], None], style: Style, answer: Answer) -> None:
+        """Has the loop take an answer; a large one waits for the large one before it (5)."""
+        if not _is_large(answer):
+            self._loop.call_soon_threadsafe(take, style, answer)
+            return
+        while not self._for_loop.acquire(timeout=CLOSED_LOOP_SECONDS):
+            if self._loop.is_closed():
+                return
+        self._loop.call_soon_threadsafe(self._take, take, style, answer)
+
+    def _take(self, take: Callable[[Style, Any], None], style: Style, answer: Answer) -> None:
+        try:
+            take(style, answer)
+        finally:
+            self._for_loop.release()
 
     def pack(self, encoding: bytes, body: bytes, done: Callable[[bytes], None]) -> None:
         """Calls `done` on the loop with the compressed body: that of a large answer takes long."""
@@ -217,6 +245,10 @@ class GroupCommit:
         with self._engine.without_waiting():
             for threads in (self._writer, self._heavy_reads, self._heavy_writes, self._large_thread):
                 threads.shutdown(cancel_futures=True)
+
+
+def _is_large(answer: Answer) -> TypeGuard[bytes]:
+    return isinstance(answer, bytes) and len(answer) > LARGE_BYTES
 
 
 def may_write(call: Pending) -> bool:
