@@ -111,6 +111,34 @@ def test_three_products_with_a_missing_picture_and_no_price_are_a_report_with_no
     assert [one.value for one in book["Summary"]["A"] if one.value and "missing: fehlt.jpg" in str(one.value)]
 
 
+def test_a_not_a_number_is_an_empty_cell_of_its_column(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So data frames write what is missing: a column with it was text, without format and total."""
+    (tmp_path / "frame_rows.py").write_text(
+        "def rows():\n"
+        "    for sku, price in (('A1', 129.9), ('A2', float('nan')), ('A3', 9.5)):\n"
+        "        yield {'sku': sku, 'price': price}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    _, book = made(db, tmp_path, "frame_rows:rows")
+    sheet = book["Rows"]
+    assert [cells(sheet, row)["Price"] for row in (2, 3, 4)] == [129.9, None, 9.5]
+    assert "0.00" in sheet["B2"].number_format
+    assert cells(sheet, 5)["Price"] == pytest.approx(69.7)
+
+
+def test_rows_are_as_high_as_their_longest_text(db: Database, tmp_path: Path) -> None:
+    """LibreOffice does not fit a row to its text by itself: the lines lay over the rows above and below."""
+    (tmp_path / "texts.csv").write_text(
+        f"id,remark\n1,short\n2,{'word ' * 40}\n3,{'很长的说明' * 20}\n4,{'x' * 30000}\n"
+    )
+    _, book = made(db, tmp_path, str(tmp_path / "texts.csv"))
+    heights = [book["Texts"].row_dimensions[row].height for row in (2, 3, 4, 5)]
+    assert heights[0] is None
+    assert [round(height / 13) for height in heights[1:]] == [4, 4, 20]
+
+
 def test_pictures_are_fitted_and_never_stretched(db: Database, tmp_path: Path, bakery: Path) -> None:
     _, book = made(db, tmp_path, str(bakery))
     sizes = []

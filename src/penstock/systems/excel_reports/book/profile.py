@@ -54,7 +54,7 @@ class ColumnProfile:
         return sum(self.shapes.get(name, 0) for name in names)
 
     def add(self, value: Any) -> None:
-        if value is None or value == "":
+        if value is None or value == "" or value != value:  # not a number: what pandas has in empty cells
             return
         self.cells += 1
         if value is True or value is False:

@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from typing import Any, Final
+from unicodedata import east_asian_width
 
 from penstock.systems.excel_reports.book.columns import WHOLE, Column
 from penstock.systems.excel_reports.book.pictures import Picture
@@ -34,6 +35,12 @@ _RED: Final = "#C0392B"
 _A4: Final = 9
 _HEADING_POINTS: Final = 30
 _PICTURE_POINTS: Final = 54
+_LINE_POINTS: Final = 13
+_SMALL_LINE_POINTS: Final = 11
+_MOST_LINES: Final = 20
+"""That are shown of a cell; the cell has all of its text."""
+_LETTERS_A_UNIT: Final = 1.1
+"""Of a column's width, in Arial; an East Asian letter counts twice."""
 _CHARACTER_PIXELS: Final = 7
 _FORMULA: Final = re.compile(r"\s*[=+\-@]")
 _ILLEGAL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -145,23 +152,31 @@ class SheetWriter:
         """Writes a row; the values of its cells. Without `pictures`, the cells of pictures stay empty."""
         self.rows += 1
         values = [column.value(row.get(column.field)) for column in self._columns]
+        height = 0
         for place, value in enumerate(values):
+            column = self._columns[place]
             self.totals[place].add(value)
-            if value is not None and self._columns[place].kind == "picture":
-                self._write_picture(place, str(value), pictures)
+            if value is not None and column.kind == "picture":
+                height = max(height, self._write_picture(place, str(value), pictures))
             else:
                 self._write(place, value)
+                if column.wraps and isinstance(value, str):
+                    height = max(height, _height(value, column.width, _LINE_POINTS))
+        if height:  # LibreOffice does not fit a row to its text by itself
+            self._sheet.set_row(self.rows, height)
         return values
 
-    def _write_picture(self, place: int, name: str, pictures: Mapping[str, Picture] | None) -> None:
+    def _write_picture(self, place: int, name: str, pictures: Mapping[str, Picture] | None) -> int:
+        """The height in points that the row needs for it, 0 for the usual one."""
         picture = None if pictures is None else pictures.get(name)
-        if picture is not None:
-            self._sheet.set_row(self.rows, _PICTURE_POINTS)
-            self._insert(place, picture)
-        if picture is not None or pictures is None:
-            self._write(place, None)
-        else:
+        if picture is None and pictures is not None:
             write_text(self._sheet, self.rows, place, name, self._missing, self._missing)
+            return _height(name, self._columns[place].width, _SMALL_LINE_POINTS)
+        self._write(place, None)
+        if picture is None:
+            return 0
+        self._insert(place, picture)
+        return _PICTURE_POINTS
 
     def _write(self, place: int, value: Any) -> None:
         sheet, row = self._sheet, self.rows
@@ -216,6 +231,18 @@ class SheetWriter:
                 self._sheet.write_string(row, place, "Total", self._styles.get(**bold, indent=1))
             else:
                 self._sheet.write_blank(row, place, None, self._styles.get(**bold))
+
+
+def _height(text: str, width: float, line_points: int) -> int:
+    """In points, of a cell whose text is broken into lines; 0 for a single line."""
+    room = max(1, int(width * _LETTERS_A_UNIT))
+    if len(text) * 2 <= room and "\n" not in text:
+        return 0
+    lines = 0
+    for line in text[: room * _MOST_LINES].split("\n"):
+        letters = sum(2 if east_asian_width(letter) in "WF" else 1 for letter in line)
+        lines += max(1, -(-letters // room))
+    return min(lines, _MOST_LINES) * line_points + 3 if lines > 1 else 0
 
 
 def total_format(column: Column) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 DIGITS: Final = 15
 """That Excel keeps of a number."""
 CURRENCIES: Final = {"€": "€", "$": "$", "£": "£", "¥": "¥", "₹": "₹", "EUR": "€", "USD": "$", "GBP": "£", "CHF": "CHF"}
-BLANK_WORDS: Final = frozenset({"", "-", "–", "—", "n/a", "na", "none", "null", "nan", "#n/a", "?"})
+BLANK_WORDS: Final = frozenset({"", "-", "–", "—", "n/a", "na", "none", "null", "nan", "nat", "#n/a", "?"})
 YES: Final = frozenset({"true", "yes", "ja", "oui", "si", "sí"})
 NO: Final = frozenset({"false", "no", "nein", "non"})
 PICTURES: Final = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
