@@ -127,7 +127,8 @@ def _workers(url: str, options: Options, section: Section, clients: tuple[str, .
     """Those clients that can be measured; the others are told of."""
     peers = options.peers.for_clients() or sys.executable
     wanted = [name for name in clients if name in OURS or options.wants(name)]
-    workers = [Worker(name, sys.executable if name in OURS else peers, url) for name in wanted]
+    here = (*OURS, "boto3")  # which Penstock itself needs
+    workers = [Worker(name, sys.executable if name in here else peers, url) for name in wanted]
     try:
         absent = {worker.name: why for worker in workers if (why := worker.ready()) is not None}
         section.notes += [f"{TITLES[name]}: not measured ({why})." for name, why in absent.items()]

@@ -79,10 +79,8 @@ ALL: Mapping[str, Peer] = {
         _environment("ministack", needed_for="servers", shows="bin/ministack"),
         _environment("moto", "moto[dynamodb,server]", needed_for="servers", shows="bin/moto_server"),
         Peer("dynamodb-local", "maven", ("com.amazonaws:DynamoDBLocal",), "libs", "servers"),
-        # aiobotocore's extra names the boto3 that it goes with: beside a bare `boto3`, pip tries hundreds of releases.
-        _environment(
-            "clients", "aiobotocore[boto3]", "aiodynamo", "aiohttp", "pydynox", "pynamodb", needed_for="clients"
-        ),
+        # Without boto3, which our own environment has: aiobotocore pins botocore, and pip would try hundreds of boto3s.
+        _environment("clients", "aiobotocore", "aiodynamo", "aiohttp", "pydynox", "pynamodb", needed_for="clients"),
         _environment("huey", needed_for="jobs"),
         _environment("rq", needed_for="jobs"),
         _environment("celery", "celery[redis]", needed_for="jobs"),
