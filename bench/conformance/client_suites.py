@@ -136,7 +136,8 @@ SUITES = {
             "rm -f package-lock.json && npm install --ignore-scripts (sst and aws-cdk-lib are not needed)",
             (
                 *("sh", "-c"),
-                "node_modules/.bin/mocha -r ts-node/register --reporter json './test/**.spec.*' > {report}",
+                "node_modules/.bin/mocha -r ts-node/register --timeout 60000 --reporter json './test/**.spec.*' "
+                "> {report}",
             ),
             read_mocha,
             {"LOCAL_DYNAMO_ENDPOINT": "{url}"},
