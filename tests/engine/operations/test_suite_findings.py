@@ -125,6 +125,15 @@ def test_a_wrong_change_of_an_index_is_refused(engine: Engine, update: dict[str,
     assert refused.message == INVALID + message
 
 
+def test_an_empty_throughput_beside_another_change_is_none(engine: Engine) -> None:
+    create(engine)
+    for member in ("WarmThroughput", "OnDemandThroughput"):
+        engine.execute("UpdateTable", {"TableName": "jobs", member: {}, "DeletionProtectionEnabled": False})
+    units = {"ReadCapacityUnits": 1, "WriteCapacityUnits": 1}
+    refused = refusal(engine, "UpdateTable", TableName="jobs", WarmThroughput={}, ProvisionedThroughput=units)
+    assert refused.message.startswith(INVALID + "Neither ReadCapacityUnits nor WriteCapacityUnits can be specified")
+
+
 def test_a_new_index_is_not_colder_than_a_new_table(engine: Engine) -> None:
     cold = index("by_g", "g", WarmThroughput={"WriteUnitsPerSecond": 1})
     with pytest.raises(

@@ -202,13 +202,13 @@ def _check_vector_actions(updates: list[dict[str, Any]]) -> None:
 
 
 def _check_combination(request: Request, updates: list[dict[str, Any]]) -> None:
-    """Most changes must be a request's only one."""
-    given = [member for member in _CHANGES if member in request]
+    """Most changes must be a request's only one. A throughput of {} counts as none, as on AWS."""
+    given = {member for member in _CHANGES if member in request and request[member] != {}}
     for member, what in _ALONE:
-        if member in request and (len(given) > 1 or updates):
+        if member in given and (len(given) > 1 or updates):
             ending = "must be the only operation in the request"
             raise invalid(f"{what} {ending}")
-    if "OnDemandThroughput" in request and (set(given) - {"OnDemandThroughput", "BillingMode"} or updates):
+    if "OnDemandThroughput" in given and (given - {"OnDemandThroughput", "BillingMode"} or updates):
         raise invalid("OnDemandThroughput can only be combined with BillingMode in an UpdateTable request")
     capacity = "ProvisionedThroughput" in request
     if capacity and "StreamSpecification" in request:
