@@ -11,7 +11,7 @@ from fleets import Place
 from penstock.cli.tables.options import WaitLines
 from penstock.cli.tables.schema import Screen
 from penstock.errors import DynamoDBError, LimitExceededException, ResourceInUseException, ValidationException
-from penstock.tables.apply.table_changer import Finished, Waiting
+from penstock.tables.apply.table_changer import REFUSED_SECONDS, Finished, Waiting
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.state.state_table import Holder, LeaseHeld
 
@@ -96,6 +96,15 @@ def test_a_refusal_is_told_in_dynamodbs_words_or_fails_at_once(
     place.watched.fail(operation, error)
     (told,) = waits_of(place, wanted)
     assert told.reason == f"{error.code}: {error.message.rstrip('.')}"
+
+
+def test_an_active_table_that_refuses_for_ever_is_not_waited_for_to_the_end() -> None:
+    place = Place()
+    place.apply(JOBS)
+    place.watched.fail("UpdateTable", *[ResourceInUseException("Cannot enable stream")] * 1_000)
+    (failure,) = place.apply(JOBS.replace(stream="NEW_IMAGE")).failures
+    assert "ResourceInUseException: Cannot enable stream" in failure.reason
+    assert REFUSED_SECONDS < place.slept < 2 * REFUSED_SECONDS
 
 
 def test_a_second_change_of_ttl_is_told_once_a_minute() -> None:

@@ -130,6 +130,10 @@ UNSEEN_SECONDS = 60.0
 SETTLE_SECONDS = 10.0
 """How long a table may still look busy with a change of ours that is done: descriptions are eventually consistent."""
 
+REFUSED_SECONDS = 300.0
+"""How long a table that is ACTIVE may refuse a change as in use: then it will not end, as moto's refusal of a second
+stream does not. While somebody else's change is under way, the table says so, and is waited for as long as asked."""
+
 _WAITABLE = frozenset({"ACTIVE", "CREATING", "UPDATING"})
 
 
@@ -483,6 +487,8 @@ class TableChanger(TablePoller):
             except ResourceInUseException as error:
                 # Its description is eventually consistent: it was not settled after all.
                 yield from self._wait_for_others(error_text(error), attempt)
+                if self._pace.clock.now() - self._reason_since > REFUSED_SECONDS:
+                    raise
             except LimitExceededException as error:
                 # Somebody else's index, which may take hours and is waited for; or a limit that stays.
                 limits += 1
