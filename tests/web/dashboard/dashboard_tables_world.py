@@ -66,7 +66,8 @@ class TableWorld:
         return self.page(f"/tables/{table}/item", key=orjson.dumps(key).decode())
 
     def post(self, path: str, fields: dict[str, str]) -> httpx.Response:
-        return self.client.post(path, data=fields, follow_redirects=False)
+        as_sent = {name: value.replace("\n", "\r\n") for name, value in fields.items()}  # as browsers do
+        return self.client.post(path, data=as_sent, follow_redirects=False)
 
     def close(self) -> None:
         self.client.close()
@@ -79,7 +80,7 @@ def fields_of(page: str) -> dict[str, str]:
         name: html.unescape(value) for name, value in re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page)
     }
     text = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", page, re.DOTALL)
-    return found if text is None else {**found, "item": html.unescape(text.group(1))}
+    return found if text is None else {**found, "item": html.unescape(text.group(1)).replace("\r\n", "\n")}
 
 
 def csrf_of(page: str) -> str:

@@ -96,7 +96,7 @@ class World:
             csrf = "" if found is None else found.group(1)
         data: dict[str, Any] = {"csrf": csrf}
         for name, value in fields:
-            data.setdefault(name, []).append(value)
+            data.setdefault(name, []).append(value.replace("\n", "\r\n"))  # as browsers do
         return self.client.post(path, data=data)
 
     def close(self) -> None:

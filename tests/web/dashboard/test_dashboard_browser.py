@@ -102,6 +102,17 @@ def test_failed_jobs_are_retried_together_after_a_preview(world: World, url: str
     assert states == [State.QUEUED, State.QUEUED, State.FAILED, State.FAILED]
 
 
+def test_a_group_of_failures_is_retried_from_its_page(world: World, url: str, page: Any) -> None:
+    """A browser sends the line breaks of a form's value as CR LF."""
+    failed = [world.failed() for _ in range(3)]
+    page.goto(f"{url}/failures")
+    page.get_by_role("button", name="Retry 3…").click()
+    playwright.expect(page.locator("h1")).to_have_text("Retry 3 jobs?", timeout=PATIENCE)
+    page.locator("#do-it").click()
+    playwright.expect(page.locator("h1")).to_have_text("3 of 3 done", timeout=PATIENCE)
+    assert {world.store.get(job.id).state for job in failed} == {State.QUEUED}
+
+
 def test_one_job_is_cancelled_after_a_dialog(world: World, url: str, page: Any) -> None:
     job = world.made()
     page.goto(f"{url}/jobs/{job.id}")

@@ -103,11 +103,15 @@ def test_the_first_poll_of_an_open_page_replaces_the_small_sample_of_its_first_v
 
 
 def test_shares_stay_right_where_only_the_newest_are_looked_at(world: World) -> None:
-    for _ in range(4):
-        world.failed()
-    for _ in range(6):
-        world.completed()
-    now = world.store.clock.now()
+    clock = ManualClock(time.time() - 60)
+    world.store = JobStore(world.db, files=world.files, clock=clock)
+    for place in range(10):
+        clock.advance(1)
+        if place < 4:
+            world.failed()
+        else:
+            world.completed()
+    now = clock.now()
     every = finished_jobs(world.store, now, 50)
     assert (len(every.jobs), every.whole_hour) == (10, True)
     some = finished_jobs(world.store, now, 3)

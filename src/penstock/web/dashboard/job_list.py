@@ -353,7 +353,7 @@ COLUMNS: Final[Mapping[str, Columns]] = {
     "waiting": Columns("Waits for", "Until", "until"),
     "blocked": Columns("Blocked by", "Due", "run_at"),
     "running": Columns("Progress", "Began", "started_at", has_attempt=True),
-    "lost": Columns("Why", "Lost", "until", has_attempt=True),
+    "lost": Columns("Why", "Last heard", "updated_at", has_attempt=True),
     "failed": Columns("Error", "Failed", "ended_at", "Ran", has_attempt=True),
     "cancelled": Columns("Reason", "Ended", "ended_at"),
     "completed": Columns("Arguments", "Ended", "ended_at", "Ran"),

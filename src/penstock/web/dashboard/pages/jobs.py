@@ -321,7 +321,7 @@ _AFFECTED: Final[Mapping[str, tuple[str, ...]]] = {
 
 def _group_ids(site: Site, verb: Verb, key: str) -> list[str]:
     """The failed jobs of a group; those that are to be cancelled are the ones that will be retried."""
-    wanted = tuple(key.split("\n", 2))
+    wanted = tuple(key.replace("\r\n", "\n").split("\n", 2))  # browsers send line breaks as two characters
     overview = site.overview.current()
     some = overview.survey.retrying if verb == "cancel" else overview.failures
     return [one.job_id for one in some if one.group == wanted]
