@@ -239,6 +239,25 @@ def test_S2_16_a_french_legend_says_that_p_is_a_door() -> None:
     assert types_on(sheet) == tags
 
 
+def test_S2_16_the_letters_of_a_ligature_are_of_one_word() -> None:
+    """Browsers and office programs write ff and fi as one glyph: `Türöff ner` was no electric strike."""
+    sheet = Sheet((420, 300))
+    sheet.text(30, 280, "LEGENDE", 9, anchor="start")
+    words = {"EO": "Türö\x01ner", "KL": "Ausweisleser, zerti\x02ziert"}
+    for at, (code, meaning) in enumerate(words.items()):
+        sheet.text(30, 260 - 14 * at, code, 6, anchor="start")
+        sheet.text(60, 260 - 14 * at, meaning, 6, anchor="start")
+    sheet.text(120, 120, "EO-1", 7)
+    sheet.text(200, 120, "KL-1", 7)
+    sheet.text(280, 120, "TÜ-101", 7)
+    glyphs = b"<< /BaseEncoding /WinAnsiEncoding /Differences [ 1 /ff 2 /fi ] >>"
+    pdf = pdf_of([sheet.content()], [sheet.size]).replace(b"/WinAnsiEncoding", glyphs)
+    found = count_components(read_drawing(pdf))
+    assert found.legend == {"EO": "Türöffner", "KL": "Ausweisleser, zertifiziert"}
+    kinds = {one.designator: one.type for one in found.found}
+    assert kinds == {"EO-1": "electric_strike", "KL-1": "reader", "TÜ-101": "door"}
+
+
 def test_S2_16_doors_and_devices_of_one_number_are_not_all_doors() -> None:
     """Without a legend that is known: numbers in boxes are the doors, codes beside them are told as unknown."""
     sheet = Sheet((420, 300))

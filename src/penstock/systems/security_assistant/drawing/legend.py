@@ -39,7 +39,11 @@ CUSTOM: Final = {
 """What is usual, for drawings without a legend."""
 DOOR_CODES: Final = frozenset({"D", "DR", "DOOR", "GATE", "TÜR", "PORTE", "PUERTA", "PORTA", "DEUR"})
 """Legends seldom explain doors."""
-_DOOR_LETTERS: Final = (("P", re.compile(r"\b(?:portes?|puertas?|porta)\b")), ("T", re.compile(r"\b(?:tür|türe)")))
+_DOOR_LETTERS: Final = (
+    ("P", re.compile(r"\b(?:portes?|puertas?|porta)\b")),
+    ("T", re.compile(r"\btür")),
+    ("TÜ", re.compile(r"\btür")),
+)
 """A legend that speaks of *porte* is of an office that writes P01 at a door."""
 
 # The first that is found in a description decides, so the narrower ones stand first.

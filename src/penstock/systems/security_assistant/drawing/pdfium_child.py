@@ -30,6 +30,8 @@ _MOST_DEPTH = 12
 _JOIN_EMS, _BLANK_EMS, _CELL_EMS = 0.12, 0.45, 1.5
 """A smaller gap is none; a larger one is a blank; from the second on, text without a blank between is another cell."""
 _ASKEW = 0.25
+_F = ord("f")
+"""The only letter that a ligature doubles; another one that comes twice at a place was printed twice."""
 _MOST_LETTERS = 500
 """Of one run: a line of notes has two hundred."""
 Place = tuple[float, float]
@@ -110,6 +112,8 @@ def _letters(page: Any, raw: Any, frame: Frame) -> Iterator[tuple[str, float, fl
     handle = text.raw
     matrix, box = raw.FS_MATRIX(), raw.FS_RECTF()
     x, y = ctypes.c_double(), ctypes.c_double()
+    last, end = 0, (0.0, 0.0)
+    before: tuple[float, ...] = ()
     for at in range(text.count_chars()):
         code = raw.FPDFText_GetUnicode(handle, at)
         if code < 32 or code == 0xFFFE or raw.FPDFText_IsGenerated(handle, at) == 1 or code > 0x10FFFF:
@@ -123,8 +127,13 @@ def _letters(page: Any, raw: Any, frame: Frame) -> Iterator[tuple[str, float, fl
         if not all(map(math.isfinite, values)) or not 0.5 < size < 2_000:
             continue
         wide = _advance(box.right - box.left, abs(box.top - box.bottom), angle, size)
+        turn = (angle - frame.turn) % 360
         shown = frame.place(x.value, y.value)
-        yield chr(code), *shown, (angle - frame.turn) % 360, size, wide
+        if values[:2] == before[:2] and (values != before or code != last or code == _F):  # letters of a ligature
+            shown, wide = end, wide if values != before else 0.0
+        across, up = math.cos(math.radians(turn)), math.sin(math.radians(turn))
+        last, before, end = code, values, (shown[0] + wide * across, shown[1] + wide * up)
+        yield chr(code), *shown, turn, size, wide
 
 
 def _advance(width: float, height: float, angle: float, size: float) -> float:
