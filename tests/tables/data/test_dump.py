@@ -123,6 +123,19 @@ def test_a_folder_with_a_dump_or_something_else_in_it_is_not_touched(tmp_path: P
             dumping.dump(db, "nothing", tmp_path / "other")
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["[]", "1", "{}", '{"dataFileS3Key": null, "itemCount": 1, "md5Checksum": ""}',
+     '{"dataFileS3Key": "data/a", "itemCount": {}, "md5Checksum": ""}',
+     '{"dataFileS3Key": "data/a", "itemCount": 1, "md5Checksum": 7}'],
+)  # fmt: skip
+def test_a_list_of_parts_that_somebody_else_wrote_is_refused_by_its_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "manifest-summary.json").write_text('{"itemCount": 1}')
+    (tmp_path / "manifest-files.json").write_text(line + "\n")
+    with pytest.raises(FolderError, match="line 1 is no part of a dump"):
+        open_dump(tmp_path)
+
+
 def test_a_half_dump_of_another_table_is_not_continued(tmp_path: Path) -> None:
     with filled(count=3) as db:
         dumping.dump(db, "orders", tmp_path / "out")

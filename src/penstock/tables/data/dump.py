@@ -92,9 +92,13 @@ class Part:
         }
 
     @classmethod
-    def parse(cls, form: dict[str, Any]) -> Part:
-        size = int(form.get("sizeBytes", -1))
-        return cls(form["dataFileS3Key"], int(form["itemCount"]), size, form["md5Checksum"], form.get("sha256Checksum"))
+    def parse(cls, form: Any) -> Part:
+        if not isinstance(form, dict):
+            raise TypeError("it is no JSON object")
+        file, md5, sha256 = form["dataFileS3Key"], form["md5Checksum"], form.get("sha256Checksum")
+        if not isinstance(file, str) or not isinstance(md5, str):
+            raise TypeError("dataFileS3Key and md5Checksum are texts")
+        return cls(file, int(form["itemCount"]), int(form.get("sizeBytes", -1)), md5, sha256)
 
 
 @dataclass(frozen=True, slots=True)
