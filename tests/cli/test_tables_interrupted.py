@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from penstock.cli.main import cli
 from penstock.cli.tables.schema import Screen, progress_text
+from penstock.client.database import connect
 from penstock.engine import Engine
 from penstock.engine.settings import Settings
 from penstock.server.server import running_server
+from penstock.tables.apply.apply import make
 from penstock.tables.apply.table_changer import Finished, Progress
+from penstock.tables.data.transfers import ItemTable
+from penstock.tables.definitions.definition import Table
+from penstock.wire.values import Item
 
 PROGRAM = "from penstock.cli.main import main; main()"
 MODULE = """
@@ -87,3 +96,39 @@ def test_without_a_terminal_only_what_is_done_is_shown(capsys: pytest.CaptureFix
     screen.report(Finished("jobs", "+ index by-due (due)"))
     shown = capsys.readouterr()
     assert (shown.err, shown.out) == ("", "  done  jobs   + index by-due (due)\n")
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["made by the load", "there before"])
+def test_ctrl_c_in_a_load_of_a_file_says_what_is_left_and_how_to_repeat_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    logs = Table("logs", "id:S")
+    with connect("from.db") as db:
+        make(db, logs, "logs")
+        ItemTable.of(db, "logs").write({"id": {"S": str(number)}} for number in range(2_000))
+    CliRunner().invoke(cli, ["tables", "dump", "logs", "--out", "logs.jsonl", "--db", "from.db"])
+    if there:
+        with connect("logs.db") as db:
+            make(db, logs, "logs")
+    words = ["tables", "load", "logs.jsonl", "--table", "logs", "--create", "--db", "logs.db"]
+    monkeypatch.setattr("sys.argv", ["penstock", *words])
+
+    def interrupted(self: ItemTable, items: Iterable[Item]) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ItemTable, "write", interrupted)
+        told = CliRunner().invoke(cli, words)
+    assert told.exit_code == 130, told.output
+    left = "a part of the items is in logs" if there else "logs was deleted again"
+    assert f"Interrupted: {left}. To load it from the beginning:\n  penstock " in told.output
+    again = shlex.split(told.output.splitlines()[-1])[1:]
+    assert ("--merge" in again) == there == Path("logs.db").exists()
+    assert "2,000 items loaded" in CliRunner().invoke(cli, again).output
+
+
+def test_a_file_has_no_state_of_a_load(tmp_path: Path) -> None:
+    words = ["tables", "load", "logs.jsonl", "--table", "logs", "--db", ":memory:", "--state", "state.json"]
+    told = CliRunner().invoke(cli, words)
+    assert told.exit_code == 2 and "again with --merge" in told.output

@@ -113,7 +113,12 @@ def dump(
 @click.option("--table", metavar="NAME", shell_complete=complete_tables, help="The table to load into.")
 @click.option("--create", is_flag=True, help="Make the table as it was dumped, if it is missing.")
 @click.option("--merge", is_flag=True, help="Put the items over those that the table has.")
-@click.option("--state", type=click.Path(path_type=Path), metavar="FILE", help="Where progress is kept; else in PLACE.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where progress is kept, for a folder; else in PLACE.",
+)
 @format_option
 @db_option()
 @rate_option
@@ -142,7 +147,8 @@ def load(
 
     Without --table, a folder is loaded into the table that its manifest names. A dump of several tables is loaded
     under their names; --table takes one of them. Everything is verified before anything is written, except on stdin.
-    After an interruption, run it again to continue. A load that made the table and failed leaves nothing.
+    After an interruption, run it again to continue; a file is loaded from its beginning, so give --merge then. A load
+    that made the table and failed leaves nothing.
     """
     asked = Load(source, table, create, merge, state, format, dry_run, as_json)
     with (

@@ -15,6 +15,8 @@ from typing import IO, Any, cast
 import click
 
 from penstock.cli.kit.databases import missing_file
+from penstock.cli.kit.exit_codes import INTERRUPTED
+from penstock.cli.kit.options import same_command
 from penstock.cli.kit.output import ProgressLine, print_json, print_result
 from penstock.cli.tables.options import pacer_of
 from penstock.client.database import Database, connect
@@ -25,7 +27,7 @@ from penstock.tables.data.dump import Loaded
 from penstock.tables.data.dump_sets import Home, Pace
 from penstock.tables.data.item_files import STANDARD, Format, ItemFile, is_bucket, item_file
 from penstock.tables.plan.changes import count
-from penstock.tables.plan.survey import require_table
+from penstock.tables.plan.survey import inspect, require_table
 
 EXPORT = "dynamodb-export"
 
@@ -183,7 +185,10 @@ def load_place(db: Database, asked: Load, pacer: Pacer | None) -> None:
     if file is not None:
         if asked.dry_run and file.where == STANDARD:
             raise click.UsageError("stdin can be read only once: --dry-run needs a file.")
-        done = item_files.load_file(db, file, _named(asked.table), **options)
+        if asked.state is not None:
+            raise click.UsageError("--state is for folders: a file is loaded from its beginning, again with --merge.")
+        with _told_how_to_repeat(db, _named(asked.table), asked):
+            done = item_files.load_file(db, file, _named(asked.table), **options)
     else:
         with _folder(asked.source) as folder:
             table = asked.table or _table_of(folder, asked)
@@ -191,6 +196,19 @@ def load_place(db: Database, asked: Load, pacer: Pacer | None) -> None:
     line.end()
     form = asdict(done) | ({"dry_run": True} if asked.dry_run else {})
     print_result(form, _loaded_text(done, asked), as_json=asked.as_json)
+
+
+@contextmanager
+def _told_how_to_repeat(db: Database, table: str, asked: Load) -> Iterator[None]:
+    """A file is loaded from its beginning: a table that the load made is gone, one that was there has some items."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        is_there = inspect(db, table, settings=False) is not None
+        note = f"a part of the items is in {table}" if is_there else f"{table} was deleted again"
+        merge = " --merge" if is_there and not asked.merge else ""
+        click.echo(f"\nInterrupted: {note}. To load it from the beginning:\n  {same_command()}{merge}", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 def _folder(source: str) -> AbstractContextManager[Path]:
