@@ -113,7 +113,7 @@ def test_a_given_language_overrides_and_an_unknown_one_is_refused():
     ("text", "code", "found"),
     [
         ("We should protect the rivers’ banks, and 2 of THEM!", "en", ["protect", "rivers", "banks"]),
-        ("我覺得計程車的司機，為什麼", "zh", ["計程車", "司機"]),
+        ("我覺得計程車的司機，為什麼", "zh", ["計程車", "司機", "計程"]),
         ("小学校の給食費を無償化してほしい", "ja", ["小学校", "給食費", "無償化"]),
         ("L’eau de la ville, c’est-à-dire l’école d’aujourd’hui", "fr", ["eau", "ville", "école"]),
         ("도서관을 더 늘려주세요", "ko", ["도서관"]),
@@ -129,6 +129,22 @@ def test_forms_of_a_word_have_one_stem_and_both_chinese_scripts_one_word():
         assert len({word.stem for form in forms for run in language(code).runs(form) for word in run}) == 1
     assert simplified("計程車") == "计程车"
     assert language("zh").runs("計程車")[0][0].stem == language("zh").runs("计程车")[0][0].stem
+
+
+def test_a_long_chinese_word_also_speaks_of_the_word_that_it_begins_with():
+    """停车位, 停车场 and 停车费 are all about 停车; 慢性病 (a chronic disease) is not about 性病."""
+    assert written("小区停车位", "zh") == ["小区", "停车位", "停车"]
+    assert "性病" not in written("开慢性病的药", "zh")
+
+
+def test_a_chinese_topic_is_named_by_what_its_words_have_in_common():
+    parking = ["停车位不够", "停车场收费", "停车费涨价"]
+    others = ["公园种树", "学校食堂", "医院排队", "垃圾分类"]
+    vocabulary = Vocabulary(parking + others, ("zh",) * 7)
+    assert vocabulary.keywords(range(3))[0].text == "停车"
+    alike = ["停车场收费", "停车场太远", "停车场关门"]
+    vocabulary = Vocabulary(alike + others, ("zh",) * 7)
+    assert vocabulary.keywords(range(3))[0].text == "停车场"  # all say the longer word
 
 
 def test_wordllama_serves_scripts_that_it_reads_in_pieces_that_mean_something():

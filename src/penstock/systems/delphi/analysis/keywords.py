@@ -165,10 +165,12 @@ def _are_pairs(first: str, second: str) -> bool:
 
 
 def _parts(term: str) -> list[str]:
-    """The words of a phrase; the ends of an uncut run."""
+    """The words of a phrase; the ends of an uncut run; what a Chinese word begins with."""
     if _is_uncut(term):
         return [term[:-1], term[1:]] if len(term) > 2 else []
-    return term.split() if " " in term else []
+    if " " in term:
+        return term.split()
+    return [term[:2]] if len(term) > 2 and is_unspaced(term) else []
 
 
 def _overlap(term: str, other: str) -> bool:

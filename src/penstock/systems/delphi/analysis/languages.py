@@ -68,6 +68,8 @@ _KANJI: Final = re.compile(r"[\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
 _HIRAGANA_OF: Final = {letter: letter - 0x60 for letter in range(0x30A1, 0x30F7)}
 """Katakana: people write ゴミ and ごみ."""
 _MOST_JOINED: Final = 4
+_HEAD: Final = 2
+"""Letters of the word that a longer Chinese one begins with."""
 
 
 class Word(NamedTuple):
@@ -154,9 +156,22 @@ class Language:
 
 
 def _chinese(language: Language, run: str) -> Iterator[Word | None]:
-    """By jieba's dictionary, which knows the simplified letters: the traditional ones are looked up as those."""
+    """By jieba's dictionary, which knows the simplified letters: the traditional ones are looked up as those.
+
+    Then come the words that longer ones begin with: who says 停车位, 停车场 and 停车费 speaks of 停车. It is only the
+    beginnings: 慢性病 (chronic disease) does not speak of 性病.
+    """
     simple = simplified(run)
-    yield from _joined(language, run, simple, library("rjieba").cut(simple, True))
+    cut = library("rjieba").cut(simple, True)
+    yield from _joined(language, run, simple, cut)
+    at = 0
+    for word in cut:
+        if len(word) > _HEAD and not language.is_function_word(word):
+            head = simple[at : at + _HEAD]
+            if library("rjieba").has_word(head) and not language.is_function_word(head):
+                yield None
+                yield Word(run[at : at + _HEAD], head)
+        at += len(word)
 
 
 def _japanese(language: Language, run: str) -> Iterator[Word | None]:
