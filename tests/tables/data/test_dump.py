@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+from base64 import b64encode
+from hashlib import md5
 from pathlib import Path
 
 import pytest
@@ -134,6 +136,34 @@ def test_a_list_of_parts_that_somebody_else_wrote_is_refused_by_its_line(tmp_pat
     (tmp_path / "manifest-files.json").write_text(line + "\n")
     with pytest.raises(FolderError, match="line 1 is no part of a dump"):
         open_dump(tmp_path)
+
+
+def exported(folder: Path, raw: bytes) -> None:
+    """An export of one item by somebody else, its checksums right."""
+    (folder / "data").mkdir()
+    (folder / "data/a.json.gz").write_bytes(raw)
+    part = {"dataFileS3Key": "x/data/a.json.gz", "itemCount": 1, "md5Checksum": b64encode(md5(raw).digest()).decode()}
+    (folder / "manifest-files.json").write_text(json.dumps(part) + "\n")
+    (folder / "manifest-summary.json").write_text(json.dumps({"itemCount": 1, "tableName": "orders"}))
+
+
+@pytest.mark.parametrize(
+    ("raw", "fault"),
+    [
+        (gzip.compress(b'{"Item":null}\n'), "record 1 is no item"),
+        (gzip.compress(b'{"Item":{"id":{"S":1}}}\n'), "record 1 is no item"),
+        (gzip.compress(b"[]\n"), "record 1 is no item"),
+        (gzip.compress(b"garbage\n"), "after 0 items: the line is not JSON"),
+        (gzip.compress(b'{"Item":{"id":{"S":"1"}}}\n')[:-9], "after 0 items: Compressed file ended"),
+        (b"garbage", "after 0 items: Not a gzipped file"),
+        (gzip.compress(b"x" * 9_000_000), "a record has more than 8,388,608 bytes"),
+    ],
+)
+def test_a_part_that_cannot_be_read_is_named_with_its_fault(tmp_path: Path, raw: bytes, fault: str) -> None:
+    exported(tmp_path, raw)
+    dumped = open_dump(tmp_path)
+    with pytest.raises(FolderError, match=rf"a\.json\.gz: .*{fault}"):
+        list(read_part(tmp_path, dumped.parts[0]))
 
 
 def test_a_half_dump_of_another_table_is_not_continued(tmp_path: Path) -> None:

@@ -24,12 +24,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import orjson
 
@@ -276,31 +277,20 @@ def check_part(folder: Path, part: Part) -> None:
 
 
 def read_part(folder: Path, part: Part) -> Iterator[Item]:
-    """The items of a part, one at a time."""
+    """The items of a part, one at a time. An export may come from anybody: it is read as an import reads it."""
+    from penstock.engine.transfers.object_records import Bad, Garbage, ion_records, json_records
+
     path = part_path(folder, part)
+    read = ion_records if path.name.endswith(_ION) else json_records
+    at = 0
     with gzip.open(path, "rb") as file:
-        if path.name.endswith(_ION):
-            yield from _ion_items(path, cast(IO[bytes], file))
-            return
-        for at, line in enumerate(file, 1):
-            try:
-                item: Item = orjson.loads(line)["Item"]
-            except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-                raise FolderError(path, f"line {at} is no item ({error})", "Dump the table again") from None
-            yield item
-
-
-def _ion_items(path: Path, file: IO[bytes]) -> Iterator[Item]:
-    from penstock.engine.transfers.object_records import Bad, Garbage, ion_records  # DynamoDB's exports alone have Ion
-
-    blocks = iter(lambda: file.read(_READ_BYTES), b"")
-    try:
-        for at, found in enumerate(ion_records(blocks), 1):
-            if isinstance(found.item, Bad):
-                raise FolderError(path, f"value {at} is no item ({found.item.reason})", "Export the table again")
-            yield found.item
-    except Garbage as error:
-        raise FolderError(path, str(error), "Export the table again") from None
+        try:
+            for at, found in enumerate(read(iter(lambda: file.read(_READ_BYTES), b"")), 1):
+                if isinstance(found.item, Bad):
+                    raise FolderError(path, f"record {at} is no item ({found.item.reason})", "Export the table again")
+                yield found.item
+        except (Garbage, gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise FolderError(path, f"after {at:,} items: {error}", "Copy the file again, or export again") from None
 
 
 # ── dumping ────────────────────────────────────────────────────────────────────────────────────────
