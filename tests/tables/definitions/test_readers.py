@@ -294,3 +294,32 @@ def test_what_a_newer_provider_says_of_a_table_is_told_as_not_compared(tmp_path:
     (tmp_path / "t.json").write_text(json.dumps(document))
     found = read_definition_file(tmp_path / "t.json", {})
     assert found.not_compared == ("jobs: colour (aws_dynamodb_table.jobs)",)
+
+
+def test_what_is_not_compared_needs_no_value_that_only_the_stack_knows(tmp_path: Path) -> None:
+    text = TEMPLATE.replace(
+        "      Tags:", "      KinesisStreamSpecification: {StreamArn: !GetAtt Stream.Arn}\n      Tags:"
+    )
+    (tmp_path / "t.yaml").write_text(text)
+    found = read_definition_file(tmp_path / "t.yaml")
+    assert found.not_compared == ("dev-jobs: a Kinesis destination",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stage", "told"),
+    [
+        ("Default: dev}", "AllowedValues: [dev, prod]}", "test", "Stage=test: the template allows dev, prod."),
+        ("Default: dev}", "Default: dev}", "test",
+         "FindInMap cannot be resolved: it has no 'test'. Mend the template."),
+        ("KeySchema: [{AttributeName: id", "KeySchema: [{AttributeName: key", "dev",
+         "Jobs: 'key' is in a KeySchema, and not in AttributeDefinitions. Mend the template."),
+        ("!Ref Units", "!Ref Other", "dev",
+         "Ref Other is known to the stack only; give it with --parameter Other=VALUE."),
+    ],
+)  # fmt: skip
+def test_an_error_of_a_template_ends_with_what_helps(
+    tmp_path: Path, before: str, after: str, stage: str, told: str
+) -> None:
+    with pytest.raises(ExportError) as caught:
+        read(tmp_path, TEMPLATE.replace(before, after), Stage=stage)
+    assert str(caught.value).endswith(told)

@@ -30,6 +30,8 @@ Json = dict[str, Any]
 class ExportError(PenstockError):
     """A file that is no definition: which, where and why."""
 
+    next_step = "Export the table again, or mend the file"
+
     def __init__(self, file: str, reason: str, *, line: int | None = None, column: int | None = None) -> None:
         super().__init__(file, reason, line, column)
         self.file = file
@@ -39,7 +41,19 @@ class ExportError(PenstockError):
 
     def __str__(self) -> str:
         place = ":".join(str(one) for one in (self.file, self.line, self.column) if one is not None)
-        return f"{place}: {self.reason}. Export the table again, or mend the file."
+        return f"{place}: {self.reason}. {self.next_step}".rstrip() + ("." if self.next_step else "")
+
+
+class TemplateError(ExportError):
+    """A template of another tool, which is not exported again."""
+
+    next_step = "Mend the template"
+
+
+class NeedsStep(ExportError):
+    """A file that is right, and of no use before something is done that `reason` names."""
+
+    next_step = ""
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────

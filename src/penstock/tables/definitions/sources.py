@@ -103,7 +103,7 @@ def read_folder(folder: Path) -> tuple[Table, ...]:
             broken.append(ExportError(str(file), error.strerror or str(error)))
     if len(broken) == 1 and not problems:
         raise broken[0]
-    problems += [Problem(_place(one), one.reason, "Export the table again, or mend the file") for one in broken]
+    problems += [Problem(_place(one), one.reason, one.next_step) for one in broken]
     if problems:
         raise DefinitionError(problems)
     return tuple(tables)

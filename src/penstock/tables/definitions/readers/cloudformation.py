@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import PITR_DAYS, Table
-from penstock.tables.definitions.export_file import ExportError
+from penstock.tables.definitions.export_file import NeedsStep, TemplateError
 from penstock.tables.definitions.problems import check
 from penstock.tables.definitions.readers.template_members import wrong_capacity, wrong_properties
 from penstock.tables.definitions.resource_policy import policy_text
@@ -53,12 +53,13 @@ def is_template(document: Any) -> bool:
 def read_template(document: Mapping[str, Any], file: str, parameters: Mapping[str, str] | None = None) -> Template:
     """Raises ExportError for what is no template or cannot be resolved, DefinitionError for what is no table."""
     given = parameters or {}
+    _check_values(document, file, given)
     functions = _Functions(document, file, given)
     tables, notes = [], []
     for name, resource in document["Resources"].items():
         place = f"Resources.{name}"
         if name.startswith("Fn::ForEach"):
-            raise ExportError(file, f"{place}: loops are not read; give the processed template instead")
+            raise TemplateError(file, f"{place}: loops are not read; give the processed template instead")
         kind = resource.get("Type") if isinstance(resource, Mapping) else None
         if kind == SIMPLE_TABLE:
             notes.append(f"{name}: {SIMPLE_TABLE}, which is a table in the processed template only")
@@ -66,23 +67,26 @@ def read_template(document: Mapping[str, Any], file: str, parameters: Mapping[st
             continue
         if "Condition" in resource and not functions.condition(str(resource["Condition"]), f"{place}.Condition"):
             continue
-        shape = functions.resolve(resource.get("Properties") or {}, f"{place}.Properties")
+        properties, unresolved = functions.without_unmanaged(resource.get("Properties") or {}, f"{place}.Properties")
+        shape = functions.resolve(properties, f"{place}.Properties")
         if not isinstance(shape, dict):
-            raise ExportError(file, f"{place}.Properties is no object")
+            raise TemplateError(file, f"{place}.Properties is no object")
         if shape.get("TableName") is None:
             shape["TableName"] = _generated_name(file, name, given)
         is_global = kind == GLOBAL_TABLE
         wrong = wrong_properties(shape, is_global=is_global) or wrong_capacity(shape, is_global=is_global)
         if wrong:
-            raise ExportError(file, "; ".join(f"{place}.Properties{_dotted(one.pointer)} {one.text}" for one in wrong))
+            raise TemplateError(
+                file, "; ".join(f"{place}.Properties{_dotted(one.pointer)} {one.text}" for one in wrong)
+            )
         try:
             shape, found = _merge_replica(shape, given) if is_global else (shape, [])
             table = table_of(shape)
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-            raise ExportError(file, f"{place}: {_reason(error)}") from error
+            raise TemplateError(file, f"{place}: {_reason(error, shape)}") from error
         check(table, file)
         tables.append(table)
-        notes += [f"{table.name}: {one}" for one in [*found, *_unmanaged(shape)]]
+        notes += [f"{table.name}: {one}" for one in [*found, *_unmanaged({**shape, **unresolved})]]
     _check_parameters(document, file, given.keys() - functions.used)
     return Template(tuple(tables), tuple(notes))
 
@@ -92,10 +96,18 @@ def _dotted(pointer: str) -> str:
     return "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in pointer.split("/")[1:])
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, shape: Mapping[str, Any]) -> str:
     if isinstance(error, KeyError):
-        return f"the member {error.args[0]} is missing"
+        name = error.args[0]
+        keys = [shape.get("KeySchema"), *((one or {}).get("KeySchema") for one in _indexes_of(shape))]
+        if any(one.get("AttributeName") == name for key in keys for one in key or ()):
+            return f"{name!r} is in a KeySchema, and not in AttributeDefinitions"
+        return f"the member {name} is missing"
     return f"it is no table ({error})"
+
+
+def _indexes_of(shape: Mapping[str, Any]) -> list[Any]:
+    return [*(shape.get("GlobalSecondaryIndexes") or ()), *(shape.get("LocalSecondaryIndexes") or ())]
 
 
 def _check_parameters(document: Mapping[str, Any], file: str, unused: Set[str]) -> None:
@@ -105,14 +117,29 @@ def _check_parameters(document: Mapping[str, Any], file: str, unused: Set[str]) 
         if name.partition(".")[0] not in known and not name.startswith("AWS::"):
             near = difflib.get_close_matches(name, known, 1)
             hint = f" (did you mean {near[0]}?)" if near else ""
-            raise ExportError(file, f"--parameter {name}: the template has no such name{hint}")
+            raise NeedsStep(file, f"--parameter {name}: the template has no such name{hint}")
+
+
+def _check_values(document: Mapping[str, Any], file: str, given: Mapping[str, str]) -> None:
+    """As CloudFormation does, which refuses a value that a parameter does not allow."""
+    parameters = document.get("Parameters")
+    for name, declared in parameters.items() if isinstance(parameters, Mapping) else ():
+        is_one = isinstance(declared, Mapping) and "List" not in str(declared.get("Type"))
+        allowed = declared.get("AllowedValues") if is_one else None
+        if name in given and isinstance(allowed, list) and given[name] not in [_parameter_text(one) for one in allowed]:
+            shown = ", ".join(_parameter_text(one) for one in allowed)
+            raise NeedsStep(file, f"--parameter {name}={given[name]}: the template allows {shown}")
+
+
+def _parameter_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _generated_name(file: str, name: str, given: Mapping[str, str]) -> str:
     if name in given:
         return given[name]
     reason = f"Resources.{name}.Properties has no TableName, so CloudFormation makes a name"
-    raise ExportError(file, f"{reason}; give the table's name with --parameter {name}=NAME")
+    raise NeedsStep(file, f"{reason}; give the table's name with --parameter {name}=NAME")
 
 
 # ── a table ──────────────────────────────────────────────────────────────────────────────────────
@@ -189,13 +216,15 @@ def _policy(shape: Mapping[str, Any] | None) -> str | None:
     return text
 
 
+_UNMANAGED = {
+    "ContributorInsightsSpecification": "Contributor Insights",
+    "ImportSourceSpecification": "an import from S3",
+    "KinesisStreamSpecification": "a Kinesis destination",
+}
+
+
 def _unmanaged(shape: Mapping[str, Any]) -> list[str]:
-    names = {
-        "ContributorInsightsSpecification": "Contributor Insights",
-        "ImportSourceSpecification": "an import from S3",
-        "KinesisStreamSpecification": "a Kinesis destination",
-    }
-    return [words for member, words in names.items() if shape.get(member)]
+    return [words for member, words in _UNMANAGED.items() if shape.get(member)]
 
 
 # ── a global table ───────────────────────────────────────────────────────────────────────────────
@@ -284,6 +313,18 @@ class _Functions:
         found = {member: self.resolve(one, f"{place}.{member}", depth + 1) for member, one in value.items()}
         return {member: one for member, one in found.items() if one is not _NO_VALUE}
 
+    def without_unmanaged(self, properties: Any, place: str) -> tuple[Any, Json]:
+        """The properties without what is not compared and only the stack could resolve; and that."""
+        if not isinstance(properties, Mapping):
+            return properties, {}
+        unresolved: Json = {}
+        for member in properties.keys() & _UNMANAGED.keys():
+            try:
+                self.resolve(properties[member], f"{place}.{member}")
+            except NeedsStep:
+                unresolved[member] = properties[member]
+        return {name: value for name, value in properties.items() if name not in unresolved}, unresolved
+
     def _call(self, name: str, argument: Any, place: str, depth: int) -> Any:
         rules: dict[str, Callable[[Any, str, int], Any]] = {
             "Fn::FindInMap": self._find_in_map,
@@ -300,7 +341,8 @@ class _Functions:
         try:
             return rules[name](argument, place, depth + 1)
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise self._error(place, f"{name} cannot be resolved ({error!r})") from error
+            reason = f"it has no {error.args[0]!r}" if isinstance(error, KeyError) else repr(error)
+            raise self._error(place, f"{name} cannot be resolved: {reason}") from error
 
     def _named(self, name: str, place: str, function: str) -> Any:
         """A parameter's value, a pseudo parameter's, or what was given for a name that only a stack knows (2)."""
@@ -315,7 +357,7 @@ class _Functions:
             default = declared["Default"]
             return [one.strip() for one in str(default).split(",")] if is_list else default
         what = "a parameter without a default" if declared is not None else "known to the stack only"
-        raise self._error(place, f"{function} {name} is {what}; give it with --parameter {name}=VALUE")
+        raise NeedsStep(self.file, f"{place}: {function} {name} is {what}; give it with --parameter {name}=VALUE")
 
     def _attribute(self, argument: Any, place: str, depth: int) -> Any:
         return self._named(argument if isinstance(argument, str) else ".".join(argument), place, "GetAtt")
@@ -395,8 +437,8 @@ class _Functions:
             case _:
                 raise self._error(place, f"{name} is no condition that is read here")
 
-    def _error(self, place: str, reason: str) -> ExportError:
-        return ExportError(self.file, f"{place}: {reason}")
+    def _error(self, place: str, reason: str) -> TemplateError:
+        return TemplateError(self.file, f"{place}: {reason}")
 
 
 def _text(value: Any) -> str:

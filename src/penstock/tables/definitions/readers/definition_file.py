@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.export_file import ExportError, read_description
+from penstock.tables.definitions.export_file import ExportError, NeedsStep, read_description
 from penstock.tables.definitions.readers.cloudformation import Template, is_template, read_template
 from penstock.tables.definitions.readers.documents import YAML_NAMES, read_document
 from penstock.tables.definitions.readers.terraform_json import is_terraform, read_terraform
@@ -31,7 +31,7 @@ def read_definition_file(path: Path, parameters: Mapping[str, str] | None = None
     file = str(path)
     if path.suffix in (".tf", ".tfplan"):
         step = "run `terraform show -json > tables.json` beside it, and give that file"
-        raise ExportError(file, f"Terraform's own files are not read, for only Terraform can evaluate them: {step}")
+        raise NeedsStep(file, f"Terraform's own files are not read, for only Terraform can evaluate them: {step}")
     document = read_document(path)
     if is_template(document):
         found = read_template(document, file, parameters)
@@ -49,7 +49,7 @@ def read_definition_file(path: Path, parameters: Mapping[str, str] | None = None
 def _descriptions(document: Any, file: str) -> list[Any]:
     if isinstance(document, dict) and "lineage" in document:
         step = "run `terraform show -json > tables.json`, and give that file"
-        raise ExportError(file, f"it is Terraform's raw state, whose form is Terraform's own affair: {step}")
+        raise NeedsStep(file, f"it is Terraform's raw state, whose form is Terraform's own affair: {step}")
     several = document if isinstance(document, list) else [document]
     for one in several:
         if not isinstance(one, dict) or not isinstance(one.get("Table", one), dict):
