@@ -48,7 +48,8 @@ def test_a_stream_is_enabled_followed_and_listed(db: Database) -> None:
     assert json.loads(told)["new"] == {"id": {"S": "1"}, "note": {"S": "a\x1b[2Jb"}}
     assert len(run("tail", "orders", "--from", "oldest", "--limit", "1").output.splitlines()) == 1
     assert run("tail", "orders", "--from", "yesterday").exit_code == 2
-    assert run("tail", "nothing").exit_code == 4
+    assert [run(word, "nothing").exit_code for word in ("tail", "status", "list")] == [4, 4, 4]
+    assert run("status", "orders").exit_code == 0
     assert db.tables() == ["orders"], "tail writes nothing"
 
 

@@ -124,7 +124,7 @@ def _change_line(change: Change) -> str:
     return f"{utc_text(change.at.timestamp())[:19]}Z  {kind}  {one_line(line_of(shown, exact=False))}{note}"
 
 
-@command.command("list", short_help="List the streams, and the groups that read them.")
+@command.command("list", short_help="List the streams, and the groups that read them.", exit_codes=_NO_SUCH)
 @click.argument("table", metavar="[TABLE]", required=False, shell_complete=complete_tables)
 @db_option(default=databases.only_database_file)
 @json_option

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,8 +143,12 @@ class GroupStatus:
 
 
 def groups_of(db: Database, table: str | None = None) -> list[tuple[str, str]]:
-    """The tables and groups that there are."""
-    return group_names(db, table)
+    """The tables and groups that there are. Raises NoTable for a name that is neither a table nor in a group."""
+    found = group_names(db, table)
+    if not found and table is not None:
+        with suppress(NoStream):
+            stream_arn(db, table)
+    return found
 
 
 def group_status(db: Database, table: str, group: str, *, clock: Clock | None = None) -> GroupStatus:
