@@ -116,3 +116,8 @@ class Layout(Protocol):
 
 def shard_of(job_id: str, shards: int) -> int:
     return crc32(job_id.encode()) % shards
+
+
+def slice_of(job_id: str, shards: int, slices: int) -> int:
+    """Which part of its shard the job is in, where several workers share one."""
+    return crc32(job_id.encode()) // shards % slices

@@ -45,7 +45,9 @@ Several workers at one queue would all try the same candidates first, and all bu
 16. A worker that has lost claims to another reads one shard at a time instead of all: that of the clock plus an offset
     of its own, so that workers with different offsets never read the same one, and every shard has its turn. One that
     goes on losing takes another offset at random; one that finds nothing reads all again. Priorities hold: it leaves a
-    shard for one that has something more urgent (queries.claimable).
+    shard for one that has something more urgent (queries.claimable). Where there are more workers than shards, a shard
+    is for several: each reads as many jobs more, and tries a slice of the most urgent ones, by the hash of their ids.
+    The first offset is the worker's place among those that serve its queues.
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ from types import TracebackType
 from typing import Final, Literal, NamedTuple
 
 from penstock.jobs.context import Attempt
+from penstock.jobs.layouts.layout import slice_of
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
 from penstock.jobs.store.queries import Claimable, claim_order
@@ -86,6 +89,8 @@ _SHARD_SECONDS: Final = 0.5
 _MANY_REFUSED: Final = 2  # one may be a race of its own threads
 _MUCH_REFUSED: Final = 1 / 8
 """Of the candidates that were read together: who loses so many to others has the same shard as one of them."""
+_MOST_SLICES: Final = 8
+"""Of a shard: a worker reads so many times what it tries. A write that is refused costs more than that."""
 _MOST_CANDIDATES: Final = 2_048
 LATER_SECONDS: Final = 0.5
 _ALONE_SECONDS: Final = 0.1
@@ -226,6 +231,7 @@ class Fetcher:
         *,
         verdict: Callable[[Job], Verdict],
         peers: Peers | None = None,
+        place: Callable[[], tuple[int, int]] = lambda: (0, 1),
         attempts: Callable[[], Iterable[Attempt]] = tuple,
         tasks: Container[str] = (),
         idle_seconds: float = DEFAULT_IDLE_SECONDS,
@@ -234,10 +240,12 @@ class Fetcher:
         gate: WriteGate | None = None,
         concurrency: int = sys.maxsize,
     ) -> None:
+        """`place` is where this worker stands among those that serve its queues, and how many these are."""
         self._store = store
         self._queues = queues
         self._verdict = verdict
         self._peers = peers
+        self._place = place
         self._attempts = attempts
         self._tasks = tasks
         self.alone: str | None = None
@@ -258,8 +266,10 @@ class Fetcher:
         self._refused = 0
         """Of how many of these another worker had the claim."""
         self._offset: int | None = None
-        """Of the shard that is read, from that of the clock; None while all are (16)."""
-        self._shard: int | None = None
+        """Of the part that is read, from that of the clock; None while all are (16)."""
+        self._slices = 1
+        """Of each shard; so many times the number of shards are the parts."""
+        self._part: int | None = None
         """The one that the candidates were read for; None if all."""
         self._in_hand: set[str] = set()
         self.batch = Batch()
@@ -437,7 +447,7 @@ class Fetcher:
         # A suspect that waits for an empty worker is kept longer; another worker may have it by then.
         is_kept = self._suspect_is_next() and (self._drain.is_on or all(map(runs_alone, self._candidates)))
         is_old = time.monotonic() - self._read_at > (_DRAIN_SECONDS if is_kept else _FRESH_SECONDS)
-        if self._candidates and (is_old or (self._offset is not None and self._shard != self._current_shard())):
+        if self._candidates and (is_old or (self._offset is not None and self._part != self._current_part())):
             self._candidates.clear()
             self._poll_at = 0.0
 
@@ -553,7 +563,10 @@ class Fetcher:
         """Candidates; jobs that cannot start are moved out of their way, so that no poll reads them again (15)."""
         limit = self._likely_used()
         tasks = [task for task in queue.tasks if task in self._tasks]
-        shard = self._shard = self._current_shard()
+        part = self._part = self._current_part()
+        shard = None if part is None else part % self._store.layout.shards
+        if part is not None:
+            limit *= self._slices
         while True:
             further = self._look_further(queue.name) if wake else None
             found = self._store.claimable(
@@ -580,14 +593,28 @@ class Fetcher:
             is_moved = self._set_aside_unknown(others) or bool(found.limits or found.rates)
             is_moved = is_moved or (found.more and slot_at is not None)
             # Many that were moved are no reason to read still more at once: others may be next by now.
-            is_moved = is_moved or (found.more and limit >= _MOVED_TOGETHER and len(free) < len(limited))
+            has_moved_limited = found.more and len(free) < len(limited)
+            is_moved = is_moved or (has_moved_limited and limit >= _MOVED_TOGETHER)
             if wanted or is_moved or not found.more or limit >= _MOST_CANDIDATES:
                 wanted.sort(key=claim_order)
-                found = replace(found, jobs=tuple(wanted), next_at=_earliest(found.next_at, slot_at))
+                mine = wanted if part is None else self._slice_of(part, wanted)
+                more = found.more or len(mine) < len(wanted)
+                found = replace(found, jobs=tuple(mine), next_at=_earliest(found.next_at, slot_at), more=more)
                 if is_moved:
                     return replace(found, next_at=self._store.clock.now())
                 return self._poll_again_later(found, verdicts)
             limit, shard = (limit * 8 if shard is None else limit), None
+            if has_moved_limited:
+                limit = min(limit, _MOVED_TOGETHER)
+
+    def _slice_of(self, part: int, jobs: list[Job]) -> list[Job]:
+        """The most urgent ones of this worker's slice; those of all slices where it has none of them (16)."""
+        if self._slices == 1 or not jobs:
+            return jobs
+        shards, priority = self._store.layout.shards, jobs[0].priority
+        first = [job for job in jobs if job.priority == priority or runs_alone(job)]
+        mine = [job for job in first if runs_alone(job) or slice_of(job.id, shards, self._slices) == part // shards]
+        return mine or first
 
     def _look_further(self, queue: str) -> dict[int, str] | None:
         """Where to look for urgent ones among many that have become due; None where they are few, or it was done."""
@@ -641,9 +668,9 @@ class Fetcher:
             self._read_at = time.monotonic()
             self._popped = self._refused = 0
             self._was_filled = bool(jobs)
-            is_partial = self._shard is not None  # the other shards may have jobs
+            is_partial = self._part is not None  # the other shards may have jobs
             if not jobs:
-                self._offset = self._shard = None
+                self._offset = self._part = None
             self._empty_polls = 0 if jobs else self._empty_polls + 1
             pause = self._polls_pause.bound(1 + self._empty_polls) * random.uniform(0.8, 1.2)
             if not jobs:
@@ -669,7 +696,7 @@ class Fetcher:
             shards = self._store.layout.shards
             self._refused += claims
             if shards > 1 and self._refused >= max(_MANY_REFUSED, _MUCH_REFUSED * self._popped):
-                self._offset = random.choice([one for one in range(shards) if one != self._offset])
+                self._choose_part()
                 self._candidates.clear()
                 self._poll_at = 0.0
                 return
@@ -678,11 +705,22 @@ class Fetcher:
             rest.sort(key=lambda job: (_suspects_first(job), -job.priority))
             self._candidates = deque(rest)
 
-    def _current_shard(self) -> int | None:
+    def _choose_part(self) -> None:
+        place, workers = self._place()
+        shards, offset = self._store.layout.shards, self._offset
+        self._slices = min(max(1, -(-workers // shards)), _MOST_SLICES)
+        parts = shards * self._slices
+        if offset is None and workers > 1:
+            self._offset = place * parts // workers
+        else:
+            self._offset = random.choice([one for one in range(parts) if one != offset])
+
+    def _current_part(self) -> int | None:
         """The one to read from now; None if all."""
         if self._offset is None:
             return None
-        return (self._offset + int(self._store.clock.now() / _SHARD_SECONDS)) % self._store.layout.shards
+        parts = self._store.layout.shards * self._slices
+        return (self._offset + int(self._store.clock.now() / _SHARD_SECONDS)) % parts
 
     def wake(self) -> None:
         """There may be something to do now."""

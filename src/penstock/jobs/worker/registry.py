@@ -247,6 +247,8 @@ class Peers:
         self._store = store
         self._registry = registry
         self._wants = wants
+        self._lines: Sequence[WorkerInfo] = ()
+        """What all workers have written down, when that was seen last."""
         self._processes: dict[str, str] = {}
         """Of this machine's workers, by their names."""
         self._seen_ended: dict[str, float] = {}
@@ -278,7 +280,15 @@ class Peers:
     def update(self, lines: list[WorkerInfo]) -> None:
         """Takes what all workers have written down."""
         self._lines_at = time.monotonic() + _LINES_SECONDS + _LINE_SECONDS * len(lines)
+        self._lines = lines
         self._processes = {line.name: line.process for line in lines if is_of_this_machine(line.process)}
+
+    def place_of(self, name: str, queues: Collection[str]) -> tuple[int, int]:
+        """Where this worker stands among those that serve any of these queues, by their names; how many these are."""
+        now = self._store.clock.now()
+        serving = [one for one in self._lines if not one.stopping and not set(queues).isdisjoint(one.queues)]
+        names = sorted({name, *(one.name for one in serving if one.is_alive(now))})
+        return names.index(name), len(names)
 
     def look(self) -> bool:
         """Looks at the processes of this machine's workers; whether there are jobs to look for now."""

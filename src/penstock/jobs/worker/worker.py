@@ -134,6 +134,7 @@ class Worker:
             queues,
             verdict=self._verdict,
             peers=self._peers,
+            place=lambda: self._peers.place_of(self.name, self._queues),
             attempts=lambda: list(self._attempts),
             tasks=app.tasks,
             idle_seconds=idle_seconds,
