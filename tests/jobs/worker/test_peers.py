@@ -188,6 +188,19 @@ def test_on_a_metered_database_looking_at_peers_reads_nothing(app: penstock.App)
     assert counting.reads == 0
 
 
+def test_a_worker_knows_its_place_among_those_that_serve_its_queues(app: penstock.App) -> None:
+    now = app.store.clock.now()
+    living = replace(LIVING, started_at=now, seen_at=now)
+    peers = Peers(app.store, WorkerRegistry(app.store.db, app.store.layout), wants=lambda job: True)
+    assert peers.place_of("w3", ("default",)) == (0, 1)
+    others = {"queues": ("mail",)}, {"stopping": True}, {"seen_at": now - 999}
+    peers.update([replace(living, name=name) for name in ("w5", "w1", "w3")])
+    assert peers.place_of("w3", ("default",)) == (1, 3)
+    peers.update([replace(living, name=f"w{number}", **facts) for number, facts in enumerate(others)])
+    assert peers.place_of("w3", ("default",)) == (0, 1)
+    assert peers.place_of("w3", ("default", "mail")) == (1, 2)
+
+
 # ── after an outage, and after a sleep ───────────────────────────────────────────────────────────
 
 
