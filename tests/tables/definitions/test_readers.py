@@ -323,3 +323,41 @@ def test_an_error_of_a_template_ends_with_what_helps(
     with pytest.raises(ExportError) as caught:
         read(tmp_path, TEMPLATE.replace(before, after), Stage=stage)
     assert str(caught.value).endswith(told)
+
+
+@pytest.mark.parametrize(
+    "place", ['!Sub "table/${Jobs}"', "!Join [/, [table, !Ref Jobs]]", "table/dev-jobs/index/by-x"]
+)
+def test_capacity_that_a_template_scales_is_no_drift(tmp_path: Path, place: str) -> None:
+    scaled = f"""
+  Scaling:
+    Type: AWS::ApplicationAutoScaling::ScalableTarget
+    Properties: {{ServiceNamespace: dynamodb, ResourceId: {place}, MinCapacity: 5, MaxCapacity: 50}}
+"""
+    (tmp_path / "t.yaml").write_text(TEMPLATE + scaled)
+    found = read_definition_file(tmp_path / "t.yaml")
+    assert found.tables[0].ignore == ("billing",) and found.tables[0].billing == Throughput(5, 2)
+    assert found.not_compared == ("dev-jobs: autoscaling of its capacity",)
+    (plain,) = read(tmp_path, TEMPLATE + scaled.replace("obs", "obz"))
+    assert plain.ignore == ()
+
+
+def test_capacity_that_terraform_scales_is_no_drift(tmp_path: Path) -> None:
+    def table(name: str) -> dict[str, Any]:
+        values = {
+            "name": name,
+            "billing_mode": "PROVISIONED",
+            "read_capacity": 5,
+            "write_capacity": 5,
+            "hash_key": "id",
+        }
+        values["attribute"] = [{"name": "id", "type": "S"}]
+        return {"address": f"aws_dynamodb_table.{name}", "type": "aws_dynamodb_table", "values": values}
+
+    target = {"address": "t", "type": "aws_appautoscaling_target", "values": {"resource_id": "table/jobs/index/by-x"}}
+    document = {
+        "format_version": "1.0",
+        "values": {"root_module": {"resources": [table("jobs"), table("logs"), target]}},
+    }
+    jobs, logs = read(tmp_path, json.dumps(document), "t.json")
+    assert (jobs.ignore, logs.ignore) == (("billing",), ())

@@ -10,13 +10,14 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.tables.definitions import aws_shapes
-from penstock.tables.definitions.definition import PITR_DAYS, Table
+from penstock.tables.definitions.definition import PITR_DAYS, Table, Throughput
 from penstock.tables.definitions.export_file import NeedsStep, TemplateError
 from penstock.tables.definitions.problems import check
 from penstock.tables.definitions.readers.template_members import wrong_capacity, wrong_properties
@@ -25,6 +26,7 @@ from penstock.tables.definitions.resource_policy import policy_text
 TABLE = "AWS::DynamoDB::Table"
 GLOBAL_TABLE = "AWS::DynamoDB::GlobalTable"
 SIMPLE_TABLE = "AWS::Serverless::SimpleTable"
+SCALABLE_TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 DEEPEST = 100
 """Levels of nested values that are resolved."""
 
@@ -85,6 +87,9 @@ def read_template(document: Mapping[str, Any], file: str, parameters: Mapping[st
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
             raise TemplateError(file, f"{place}: {_reason(error, shape)}") from error
         check(table, file)
+        if isinstance(table.billing, Throughput) and _is_scaled(document, name, table.name):
+            table = table.replace(ignore=["billing"])
+            found.append("autoscaling of its capacity")
         tables.append(table)
         notes += [f"{table.name}: {one}" for one in [*found, *_unmanaged({**shape, **unresolved})]]
     _check_parameters(document, file, given.keys() - functions.used)
@@ -221,6 +226,19 @@ _UNMANAGED = {
     "ImportSourceSpecification": "an import from S3",
     "KinesisStreamSpecification": "a Kinesis destination",
 }
+
+
+def _is_scaled(document: Mapping[str, Any], name: str, table: str) -> bool:
+    """Whether autoscaling owns capacity of the table, which is no drift then; a target names it by Ref, Sub or name."""
+    resources = document["Resources"]
+    if "AutoScalingSettings" in json.dumps(resources[name], default=str):  # of a global table
+        return True
+    for one in resources.values():
+        if isinstance(one, Mapping) and one.get("Type") == SCALABLE_TARGET:
+            text = json.dumps(one.get("Properties"), default=str)
+            if re.search(rf'"Ref": "{re.escape(name)}"|\$\{{{re.escape(name)}\}}|table/{re.escape(table)}["/]', text):
+                return True
+    return False
 
 
 def _unmanaged(shape: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ Resources beside a table that Penstock does not manage (replicas, Kinesis destin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from penstock.tables.definitions.aws_shapes import ON_DEMAND_WARM, UNLIMITED
@@ -107,7 +107,7 @@ def read_terraform(document: Json, file: str) -> Template:
             raise ExportError(file, f"{address}: {reason}") from error
         table, note = _with_policy(table, resources)
         check(table, file)
-        tables.append(table)
+        tables.append(table.replace(ignore=["billing"]) if _is_scaled(table, resources) else table)
         notes += [note] if note else []
         regions = ", ".join(str(replica.get("region_name")) for replica in given.get("replica") or ())
         notes += [f"{table.name}: replicas in {regions}"] if regions else []
@@ -144,6 +144,15 @@ def _notes(resources: list[Json]) -> Iterator[str]:
         if words and (one["type"] != "aws_appautoscaling_target" or named.startswith("table/")):
             place = named.partition("table/")[2] or named or "its table is not known yet"
             yield f"{place}: {words} ({one.get('address')})"
+
+
+def _is_scaled(table: Table, resources: Iterable[Json]) -> bool:
+    """Whether autoscaling owns the capacity of the table, or of an index of it: then it is no drift."""
+    if not isinstance(table.billing, Throughput):
+        return False
+    targets = (one for one in resources if one.get("type") == "aws_appautoscaling_target")
+    places = [str((one.get("values") or {}).get("resource_id")).split("/") for one in targets]
+    return ["table", table.name] in [place[:2] for place in places]
 
 
 def _table(given: Json) -> Table:
