@@ -16,6 +16,7 @@ import pytest
 from dashboard_world import World
 
 from penstock.jobs.model.job import JobError
+from penstock.pipelines import Pipeline, StepContext
 from penstock.web.dashboard.app import running_dashboard
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
@@ -44,7 +45,25 @@ def paths(world: World) -> list[str]:
     related = [f"/jobs/{first.id}", f"/jobs/{second.id}", "/?span=7d", "/jobs?sort=kind", "/partiql"]
     key = urlencode({"key": orjson.dumps({"job_id": {"S": failed.id}, "record": {"S": "main"}}).decode()})
     related.append(f"/tables/penstock-jobs/item?{key}")
+    related.append(f"/pipelines/{failed_pipeline(world)}")
     return [*PAGES, *related, f"/jobs/{failed.id}", f"/jobs/{failed.id}/clone", f"/jobs/{running.id}"]
+
+
+def failed_pipeline(world: World) -> str:
+    """The id of a run whose list of steps is wider than a phone."""
+    pipeline = Pipeline("words", inputs=("text",))
+
+    @pipeline.step(inputs=("text",), outputs=("words",))
+    def split(context: StepContext, text: str) -> list[str]:
+        return text.split()
+
+    @pipeline.step(inputs=("words",), outputs=("number_of_words_of_the_text",))
+    def count_the_words_of_the_text(context: StepContext, words: list[str]) -> int:
+        raise ValueError("no such project: bodwasho, and none with a name that is nearly the same")
+
+    with pytest.raises(ValueError, match="no such project"):
+        pipeline.run(world.store, job_id="words_1", inputs={"text": "so much"})
+    return "words_1"
 
 
 @pytest.mark.skipif("PENSTOCK_AXE" not in os.environ, reason="PENSTOCK_AXE does not name a file of axe-core")
