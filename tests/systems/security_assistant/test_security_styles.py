@@ -208,6 +208,22 @@ def test_S2_16_letters_and_digits_alone_in_thin_outlines_of_a_scan_are_read() ->
     assert found.recall >= 0.93 and found.precision >= 0.93, found
 
 
+def test_S2_16_a_line_of_a_scan_that_lies_across_two_tiles_is_read_whole() -> None:
+    """Legends end with their nouns: without the end, *Contact de porte* was no contact, and no P01 was a door."""
+    pytest.importorskip("rapidocr")
+    sheet = Sheet((620, 200))
+    lines = (
+        "Contact de porte encastré et câblé",
+        "Ventouse électromagnétique de porte",
+        "Lecteur de badge de proximité",
+    )
+    for at, line in enumerate(lines):  # the first tile of 1,200 pixels ends at 432 points
+        sheet.text(330, 160 - 40 * at, line, 9, anchor="start")
+    pdf = scan_of(pdf_of([sheet.content()], [sheet.size]), 200, 0.5, random.Random(1))
+    read = [run.text.replace(" ", "").casefold() for run in read_drawing(pdf).pages[0].runs]
+    assert read == [line.replace(" ", "").casefold() for line in lines]
+
+
 def test_S2_16_a_legend_explains_a_code_with_one_short_word() -> None:
     """`P  PORTE`, `K  CAMERA`: the word is no longer than a code, and there is RTE in PORTE."""
     sheet = Sheet((420, 300))

@@ -3,7 +3,8 @@
 1. The picture is made by PDFium's process (pdfium.py); the recognition (rapidocr) sees pixels only. Its models are in
    its wheel: nothing is downloaded.
 2. A page is read in tiles, so that a large sheet takes no more memory than a small one. Tiles overlap by more than a
-   tag's length, and what two of them have seen is kept once.
+   tag's length, and what two of them have seen is kept once. A longer line that the edge of a tile cuts is read once
+   more, as a whole.
 3. Codes that stand alone are looked at again, enlarged: a digit above or below them is easily overlooked. So are short
    texts that are doubtful, turned by a quarter both ways too.
 4. Texts in outlines that are not clear then are read line by line, without their outline (outlined_text.py).
@@ -36,6 +37,8 @@ _MOST_PIXELS: Final = 64_000_000
 """An A0 sheet at that resolution."""
 _TILE: Final = 1_200
 _OVERLAP: Final = 160
+_CUT_OFF: Final = 2
+"""Heights of letters: a line that ends so near the edge of a tile may be cut, as its last letter is often not seen."""
 _FEWEST_DARK: Final = 40
 """Pixels: a tile with fewer is paper."""
 _LEAST_CONFIDENCE: Final = 0.5
@@ -85,7 +88,7 @@ def read_page(data: bytes, number: int, size: tuple[float, float]) -> Seen | Non
     if turn:
         picture, known = np.ascontiguousarray(np.rot90(picture, -turn // 90)), {}
         height = picture.shape[0]
-    found = _look_again(picture, _once(list(_boxes(picture, known))))
+    found = _look_again(picture, _once(_whole_lines(picture, list(_boxes(picture, known)))))
     skew = _skew(found)
     usual = median([run.size for run in found]) if found else 0.0
     found = _once(read_outlined(picture, found, usual, skew, _read_lines))
@@ -146,6 +149,50 @@ def _boxes(picture: Any, known: dict[tuple[int, int], list[TextRun]]) -> Iterato
         tile = picture[top : top + _TILE, left : left + _TILE]
         lines = known.get((top, left))
         yield from _chosen(tile, _lines(tile, left, top) if lines is None else lines, left, top)
+
+
+def _whole_lines(picture: Any, found: list[TextRun]) -> list[TextRun]:
+    """The same, where level lines that the edge of a tile cuts are read as a whole (2)."""
+    level = [run for run in found if _is_level(run)]
+    others = [run for run in found if not _is_level(run)]
+    for left in _tiles(picture.shape[1])[1:]:
+        edge = left + _OVERLAP  # where the tile before this one ends
+        ended = [run for run in level if -_CUT_OFF * run.size < _ends(run)[1][0] - edge < run.size]
+        begun = [run for run in level if left - run.size < _ends(run)[0][0] < edge]
+        for run in ended:
+            rest = next((other for other in begun if _goes_on(run, other)), None)
+            whole = None if rest is None else _read_whole(picture, run, rest)
+            if rest is not None and whole is not None:
+                begun.remove(rest)
+                level = [one for one in level if one is not run and one is not rest] + [whole]
+    return others + level
+
+
+def _ends(run: TextRun) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Where a run begins and where it ends."""
+    along = run.length / 2 * math.cos(math.radians(run.angle)), -run.length / 2 * math.sin(math.radians(run.angle))
+    return (run.x - along[0], run.y - along[1]), (run.x + along[0], run.y + along[1])
+
+
+def _goes_on(run: TextRun, rest: TextRun) -> bool:
+    """Whether the rest is of the same line: as high, and at its height where the two meet."""
+    (first, end), (begin, last) = _ends(run), _ends(rest)
+    if begin[0] <= first[0] or last[0] <= end[0]:
+        return False
+    rise = -math.tan(math.radians(run.angle)) * (begin[0] - end[0])
+    return 0.6 < rest.size / run.size < 1.6 and abs(end[1] + rise - begin[1]) < 0.5 * run.size
+
+
+def _read_whole(picture: Any, run: TextRun, rest: TextRun) -> TextRun | None:
+    """The line from the run's begin to the end of the rest; None where it makes less sense than its parts."""
+    (x0, y0), (x1, y1) = _ends(run)[0], _ends(rest)[1]
+    angle = -math.degrees(math.atan2(y1 - y0, x1 - x0)) % 360
+    size = max(run.size, rest.size)
+    whole = replace(run, x=(x0 + x1) / 2, y=(y0 + y1) / 2, length=math.hypot(x1 - x0, y1 - y0), size=size, angle=angle)
+    text, score = _read_line(_cut(picture, whole))
+    if len(text) <= max(len(run.text), len(rest.text)) or score < _LEAST_CONFIDENCE:
+        return None
+    return replace(whole, text=text, confidence=min(score, _MOST_SURE))
 
 
 def _inked_tiles(picture: Any) -> list[tuple[int, int]]:
