@@ -81,3 +81,8 @@ def keys(results: Iterable[Json]) -> list[str]:
 def create_request(table: str, index: Json) -> Json:
     """An UpdateTable that adds the index."""
     return {"TableName": table, "VectorIndexUpdates": [{"Create": index}]}
+
+
+def delete_request(table: str, name: str) -> Json:
+    """One that deletes the index of this name."""
+    return {"TableName": table, "VectorIndexUpdates": [{"Delete": {"IndexName": name}}]}

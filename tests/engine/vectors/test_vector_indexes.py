@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vector_tables import found, put, search, vector, vector_index, vector_table
+from vector_tables import delete_request, found, put, search, vector, vector_index, vector_table
 
-from penstock.engine import Engine
+from penstock.engine import Engine, maintenance
 from penstock.engine.items import index_backfill, vector_rows
 from penstock.engine.repair.examine import examine
 from penstock.engine.repair.rescue import rescue
@@ -44,7 +44,7 @@ def create(index: dict[str, Any]) -> dict[str, Any]:
 
 
 def delete(name: str) -> dict[str, Any]:
-    return {"TableName": "things", "VectorIndexUpdates": [{"Delete": {"IndexName": name}}]}
+    return delete_request("things", name)
 
 
 def described(engine: Engine, table: str = "things") -> dict[str, Any]:
@@ -507,14 +507,17 @@ def test_a_restore_to_a_moment_has_the_vectors_of_that_moment() -> None:
 _WRITER = """
 import sys, random
 sys.path.insert(0, sys.argv[2])
-from vector_tables import put, vector_index, create_request
-from penstock.engine import Engine
+from vector_tables import put, vector_index, create_request, delete_request
+from penstock.engine import Engine, maintenance
 from penstock.engine.items import index_backfill
 index_backfill.FILL_AT_ONCE, index_backfill.FILL_STEP = 10, 5
+maintenance.AT_ONCE_ROWS, maintenance.MOST_ROWS = 10, 2
 chance = random.Random(int(sys.argv[3]))
 with Engine(sys.argv[1]) as engine:
     if sys.argv[4] == "fill":
         engine.execute("UpdateTable", create_request("things", vector_index("later")))
+    if sys.argv[4] == "drop":
+        engine.execute("UpdateTable", delete_request("things", "near"))
     print("ready", flush=True)
     while True:
         key = f"k{chance.randrange(80):02}"
@@ -525,7 +528,7 @@ with Engine(sys.argv[1]) as engine:
 """
 
 
-@pytest.mark.parametrize("what", ["write", "fill"])
+@pytest.mark.parametrize("what", ["write", "fill", "drop"])
 @pytest.mark.parametrize("seed", range(3))
 def test_an_index_agrees_with_its_table_after_a_kill(path: str, what: str, seed: int) -> None:
     with Engine(path) as engine:
@@ -543,6 +546,14 @@ def test_an_index_agrees_with_its_table_after_a_kill(path: str, what: str, seed:
     process.wait()
     process.stdout.close()
     with Engine(path) as engine:
+        if what == "drop":
+            while maintenance.sweep_garbage(engine) is not None:
+                pass
+            with engine.reading() as context:
+                left = context.db.execute("SELECT name FROM sqlite_master WHERE name GLOB ?", (maintenance.PATTERN,))
+                assert left.fetchall() == []
+            assert "VectorIndexes" not in described(engine)
+            engine.execute("UpdateTable", create(vector_index()))
         while index_backfill.fill_indexes(engine) is not None:
             pass
         items = {one["pk"]["S"]: one for one in engine.execute("Scan", {"TableName": "things"})["Items"]}
