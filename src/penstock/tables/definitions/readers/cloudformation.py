@@ -231,12 +231,13 @@ _UNMANAGED = {
 def _is_scaled(document: Mapping[str, Any], name: str, table: str) -> bool:
     """Whether autoscaling owns capacity of the table, which is no drift then; a target names it by Ref, Sub or name."""
     resources = document["Resources"]
+    names = (f'"Ref": "{name}"', f"${{{name}}}", f'table/{table}"', f"table/{table}/")
     if "AutoScalingSettings" in json.dumps(resources[name], default=str):  # of a global table
         return True
-    for one in resources.values():
-        if isinstance(one, Mapping) and one.get("Type") == SCALABLE_TARGET:
-            text = json.dumps(one.get("Properties"), default=str)
-            if re.search(rf'"Ref": "{re.escape(name)}"|\$\{{{re.escape(name)}\}}|table/{re.escape(table)}["/]', text):
+    for resource in resources.values():
+        if isinstance(resource, Mapping) and resource.get("Type") == SCALABLE_TARGET:
+            text = json.dumps(resource.get("Properties"), default=str)
+            if any(one in text for one in names):
                 return True
     return False
 
