@@ -43,7 +43,10 @@ CASES = {
         "was at: not begun",
     ),
     "dump": (table_dump, "dump", ("dump", "app-dev-jobs", "--out", "out", *AT), "holds what was written so far"),
-    "load": (item_files, "load_file", ("load", "a.jsonl", "--table", "app-dev-jobs", *AT), "a part of the items is in app-"),
+    "load": (
+        item_files, "load_file",
+        ("load", "a.jsonl", "--table", "app-dev-jobs", *AT), "a part of the items is in app-dev-jobs",
+    ),
     "rekey": (
         Rekey, "start", ("rekey", "app-dev-jobs", "--key", "other:S", "--into", "jobs2", *AT), "what was done is kept"
     ),
