@@ -25,7 +25,7 @@ def units(task: Callable[[penstock.JobContext], object], jobs: int) -> tuple[flo
         app.store  # noqa: B018  the table is made before anything is counted
         meter.reset()
         made.enqueue_many([{}] * jobs)
-        Worker(app, burst=True).run()
+        Worker(app, burst=True, concurrency=1).run()
         app.store.db.close()
     return meter.units().write_units / jobs, float(meter.report().total.cost) / jobs * 1e6
 

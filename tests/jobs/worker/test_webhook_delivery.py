@@ -275,6 +275,7 @@ def test_a_refusal_for_good_is_a_dead_letter_that_can_be_sent_again(
 
 
 def test_a_server_that_is_down_is_tried_again(app: penstock.App, receiver: Receiver) -> None:
+    receiver.server.shutdown()  # a loop that still accepts would take the connection that is to be refused
     receiver.server.server_close()
 
     @app.task(webhook=receiver.url)
