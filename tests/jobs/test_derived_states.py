@@ -58,6 +58,13 @@ def test_a_job_is_in_the_state_that_says_what_it_does(changes: dict[str, Any], s
     assert STORED[found.state] is changes.get("state", State.QUEUED)
 
 
+def test_a_job_that_was_made_in_this_millisecond_is_due() -> None:
+    """Its time was rounded up when it was stored."""
+    made = replace(JOB, run_at=1_795_124_605.817)
+    assert derive(made, Conditions(1_795_124_605.8165762, tasks={"default": {"report"}})).state is DerivedState.READY
+    assert derive(made, Conditions(1_795_124_605.8155762)).state is DerivedState.SCHEDULED
+
+
 def test_every_state_has_a_name_that_is_parsed_and_other_names_are_refused_with_a_list() -> None:
     for state in DerivedState:
         stored, derived = parse_state(state.value)

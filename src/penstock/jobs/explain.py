@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from penstock.clock import utc_text
+from penstock.jobs.model.derived_state import is_due
 from penstock.jobs.model.job import LIMIT_POOL, RATE_POOL, Job, JobNotFound
 from penstock.jobs.model.rate import parse_rate
 from penstock.jobs.model.state import State
@@ -139,7 +140,7 @@ def _waiting(job: Job, around: Surroundings) -> str:
         return f"waits for the event {job.wait.event!r}: {_send(job)}"
     if around.queue.paused:
         return f"waits because the queue {job.queue} is paused{_because(around.queue.reason)}"
-    if job.run_at > around.now:
+    if not is_due(job, around.now):
         left = span(job.run_at - around.now)
         if job.wait is not None and job.wait.event:
             return f"waits for the event {job.wait.event!r}, for another {left}: {_send(job)}"

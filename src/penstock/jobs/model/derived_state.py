@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from penstock.clock import end_of_millisecond
 from penstock.jobs.model.job import LIMIT_POOL, RATE_POOL, TASK_POOL, BadJob, Job
 from penstock.jobs.model.state import State
 
@@ -80,6 +81,11 @@ class Conditions:
     """Of each queue that a live worker looks at, the tasks that its workers have."""
 
 
+def is_due(job: Job, now: float) -> bool:
+    """Stored times are rounded to milliseconds: a job that was made just now is due."""
+    return job.run_at <= end_of_millisecond(now)
+
+
 def derive(job: Job, around: Conditions) -> Situation:
     match job.state:
         case State.QUEUED:
@@ -102,7 +108,7 @@ def _queued(job: Job, around: Conditions) -> Situation:
     waits = _awaited(job, around.now)
     if waits is not None:
         return waits
-    if job.run_at > around.now:
+    if not is_due(job, around.now):
         if job.rate_at == job.run_at:
             return Situation(DerivedState.BLOCKED, f"rate {job.rate} of {job.rate_key!r}", job.run_at)
         if job.failures and job.error is not None:

@@ -17,6 +17,7 @@ from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.jobs.explain import span
 from penstock.jobs.model import transitions
+from penstock.jobs.model.derived_state import is_due
 from penstock.jobs.model.job import BadJob, Job, another_like, checked_name
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.model.transitions import ChangedJob
@@ -183,7 +184,7 @@ def can_reschedule(job: Job) -> bool:
 
 def can_run_now(job: Job, now: float) -> bool:
     """Whether the time is all that keeps it."""
-    return can_reschedule(job) and job.run_at > now
+    return can_reschedule(job) and not is_due(job, now)
 
 
 def apply(store: JobStore, change: Change, job_id: str, seen: State, who: str = "local") -> Outcome:

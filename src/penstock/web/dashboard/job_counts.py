@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.jobs.layouts.layout import Listing
-from penstock.jobs.model.derived_state import STORED, DerivedState
+from penstock.jobs.model.derived_state import STORED, DerivedState, is_due
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
 from penstock.jobs.sources import AllJobs
@@ -391,4 +391,4 @@ def oldest_waiting(store: JobStore, now: float) -> Job | None:
 
 
 def _is_due(job: Job, now: float) -> bool:
-    return job.state is State.QUEUED and not job.is_waiting and job.run_at <= now
+    return job.state is State.QUEUED and not job.is_waiting and is_due(job, now)
