@@ -109,6 +109,15 @@ def test_a_pool_of_processes_ends_although_its_parent_stops_calmly(calls: list[i
     assert calls == [signal.SIGTERM]
 
 
+def test_sigterm_ends_a_child_also_just_before_a_call_that_blocks(calls: list[int]) -> None:
+    """Python calls a handler of its own only after that call, so there is none."""
+    child = os.fork()
+    if not child:
+        os._exit(7 if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+
+
 def interrupted(times: int) -> None:
     for _ in range(times):
         os.kill(os.getpid(), signal.SIGINT)

@@ -14,6 +14,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from functools import cache
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any
@@ -37,23 +38,39 @@ def end_child_of(process: int, function: Callable[..., Any], error: BaseExceptio
     os._exit(int(error is not None))
 
 
+class _OwnHandler:
+    """Calls the handler in the process that made it."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._process = os.getpid()
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() == self._process:
+            self._handler(number, frame)
+        else:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def not_in_children(handler: Handler) -> Handler:
     """A handler of signals for this process alone (2).
 
     A process that was forked from it is ended by SIGTERM, and by the second Ctrl-C: the first one reaches its parent as
     well, which may want to let it finish.
     """
-    process = os.getpid()
+    _reset_in_children()
+    return _OwnHandler(handler)
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        if os.getpid() == process:
-            handler(number, frame)
-            return
-        signal.signal(number, signal.SIG_DFL)
-        if number != signal.SIGINT:
-            os.kill(os.getpid(), number)
 
-    return handle
+@cache
+def _reset_in_children() -> None:
+    os.register_at_fork(after_in_child=_reset_sigterm)
+
+
+def _reset_sigterm() -> None:
+    """In a child, which SIGTERM then ends at once: Python calls a handler only after a call that blocks."""
+    if isinstance(signal.getsignal(signal.SIGTERM), _OwnHandler):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def for_handlers(call: Callable[[], object]) -> Callable[[], None]:
