@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 from click import UsageError
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 import penstock
 from penstock.cli.jobs import supervisor as supervisor_module
+from penstock.cli.jobs import worker as worker_module
 from penstock.cli.jobs.supervisor import SourceFiles, Supervisor, without_own_options
 from penstock.cli.main import cli
 from penstock.jobs.model.state import State
@@ -139,6 +140,61 @@ def test_reload_is_refused_for_a_worker_that_ends_by_itself(option: list[str]) -
     answer = CliRunner().invoke(cli, ["worker", "a:app", "--reload", *option])
     assert answer.exit_code == 2
     assert "--reload is for a worker that keeps running" in answer.output
+
+
+# ── a database that is not there yet ─────────────────────────────────────────────────────────────
+
+LATE = """
+import penstock
+from penstock.errors import ConnectionFailed
+
+opened = 0
+
+class Late(penstock.App):
+    def _open(self):
+        global opened
+        opened += 1
+        if opened < 3:
+            raise ConnectionFailed("http://127.0.0.1:1", "nothing listens there")
+        return super()._open()
+
+app = Late(":memory:")
+
+@app.task()
+def add(a: int, b: int) -> int:
+    return a + b
+"""
+
+
+@pytest.fixture
+def late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Result]]:
+    """Runs a worker in this process whose database answers at the third call."""
+    (tmp_path / "late_database.py").write_text(LATE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(worker_module, "stop_on_signals", lambda worker: None)
+    yield lambda *options: CliRunner().invoke(cli, ["worker", "late_database:app", *options])
+    del sys.modules["late_database"]
+
+
+def test_a_supervisor_starts_before_its_database(late: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its processes wait for it, as a worker without a supervisor does."""
+
+    class Ended(Supervisor):
+        def run(self) -> int:
+            self._report_killed(1, "ended by SIGTERM")
+            return 0
+
+    monkeypatch.setattr(worker_module, "Supervisor", Ended)
+    answer = late("--processes", "2")
+    assert answer.exit_code == 0
+    assert "How a worker process was killed could not be stored: http://127.0.0.1:1" in answer.output
+
+
+def test_a_worker_that_serves_metrics_waits_for_its_database(late: Callable[..., Result]) -> None:
+    answer = late("--until-empty", "--metrics-port", "0")
+    assert answer.exit_code == 0
+    assert "0 completed" in answer.output
 
 
 # ── a worker that is started again ───────────────────────────────────────────────────────────────

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -37,7 +38,13 @@ from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.fetcher import DEFAULT_IDLE_SECONDS
 from penstock.jobs.worker.outcomes import Counts
 from penstock.jobs.worker.registry import WorkerRegistry
-from penstock.jobs.worker.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Worker
+from penstock.jobs.worker.worker import (
+    DEFAULT_CONCURRENCY,
+    DEFAULT_GRACE_SECONDS,
+    MOST_CONCURRENCY,
+    Worker,
+    await_database,
+)
 from penstock.records.forks import for_handlers, not_in_children
 
 _LINE_CHARACTERS: Final = 300
@@ -176,17 +183,22 @@ def command(
     loaded = load_app(app)
     (log_as_json if log_format == "json" else log_warnings)()
     if processes > 1:
-        registry = WorkerRegistry(loaded.store.db, loaded.store.layout)
+
+        def report_killed(pid: int, how: str) -> None:
+            WorkerRegistry(loaded.store.db, loaded.store.layout).report_killed(pid, how)  # it may not be there before
+
         end_with(
             Supervisor(
                 sys.argv[1:],
                 processes,
                 grace_seconds,
-                on_killed=registry.report_killed,
+                on_killed=report_killed,
                 metrics_port=metrics_port,
             ).run()
         )
         return
+    if metrics_port is not None and not burst:
+        await_database(loaded, None if time_limit is None else time.monotonic() + time_limit)
     metrics = None if metrics_port is None else _metrics_of(loaded, queues)
     worker = Worker(
         loaded,

@@ -118,7 +118,7 @@ class Worker:
         self._grace_seconds, stops_after = _stop_times(grace_seconds, time_limit_seconds)
         self._stops_at = None if stops_after is None else time.monotonic() + stops_after
         if not burst:
-            _await_database(app, self._stops_at)
+            await_database(app, self._stops_at)
         # On the engine of this process, threads that write at once only take the interpreter from each other, at every
         # step of every statement: one at a time, each job costs half as much.
         one_at_a_time = app.store.db.capabilities.parallel_calls == 1
@@ -642,7 +642,7 @@ def _stop_times(grace_seconds: float | None, time_limit_seconds: float | None) -
     return grace, stops_after
 
 
-def _await_database(app: App, until: float | None) -> None:
+def await_database(app: App, until: float | None) -> None:
     """Waits until the app's database answers. A worker is often started beside it, and must not be started in order."""
     outage, failures = Outage(_LOG), 0
     while True:
