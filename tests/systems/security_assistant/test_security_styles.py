@@ -335,3 +335,23 @@ def types_on(sheet: Sheet) -> dict[str, str]:
     """Designator → type of everything that is found."""
     found = count_components(read_drawing(pdf_of([sheet.content()], [sheet.size]))).found
     return {one.designator: one.type for one in found}
+
+
+def test_S2_16_devices_that_are_counted_through_are_at_the_nearest_door_and_others_at_that_of_their_number() -> None:
+    sheet = Sheet((1190.6, 841.9))
+    for at in range(8):
+        x = 100 + 130 * at
+        sheet.rect(x, 400, 40, 14)
+        sheet.text(x, 400, f"D{at + 1:02d}", 8)
+        sheet.text(x, 430, f"CR{at + 1:02d}", 8)
+        sheet.text(x, 450, f"ML{at + 1:02d}/A", 8)
+        sheet.text(x, 465, f"ML{at + 1:02d}/B", 8)
+        if at >= 3:
+            sheet.text(x, 370, f"DC{at - 2:02d}", 8)  # the first contact is at the fourth door
+    components = count_components(read_drawing(pdf_of([sheet.content()], [sheet.size])))
+    doors = {one.designator: one.door for one in components.found}
+    for at in range(8):
+        assert doors[f"CR{at + 1:02d}"] == f"D{at + 1:02d}"
+        assert doors[f"ML{at + 1:02d}/A"] == doors[f"ML{at + 1:02d}/B"] == f"D{at + 1:02d}"
+        if at >= 3:
+            assert doors[f"DC{at - 2:02d}"] == f"D{at + 1:02d}"

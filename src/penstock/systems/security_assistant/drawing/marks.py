@@ -22,12 +22,14 @@ from penstock.systems.security_assistant.drawing.page import Page, Shape, TextRu
 
 LETTERS: Final = "A-ZÀ-ÖØ-Þ"
 _PART: Final = r"[A-Z]?\d{1,4}[A-Za-z]?"
-_NUMBER_TEXT: Final = rf"{_PART}(?:[-./_]{_PART}){{0,3}}"
+_SIDE: Final = r"(?:[-./_](?:IN|OUT|[A-Za-z]))?"
+"""Of two devices at one door: `CR-101/A`, `CR-101-OUT`."""
+_NUMBER_TEXT: Final = rf"{_PART}(?:[-./_]{_PART}){{0,3}}{_SIDE}"
 CODE: Final = re.compile(rf"[{LETTERS}]{{1,6}}")
 NUMBER: Final = re.compile(rf"#?({_NUMBER_TEXT})")
 _WHOLE: Final = re.compile(rf"([{LETTERS}]{{1,6}})([-–. _:/#]{{0,3}})({_NUMBER_TEXT})")
 _TAG: Final = re.compile(
-    rf"(?<![\w.-])([{LETTERS}]{{1,6}})([-–._]?)(\d{{1,4}}[A-Za-z]?(?:[-._][A-Z]?\d{{1,4}}[A-Za-z]?){{0,3}})(?![\w-]|\.\d)"
+    rf"(?<![\w.-])([{LETTERS}]{{1,6}})([-–._]?)(\d{{1,4}}[A-Za-z]?(?:[-._][A-Z]?\d{{1,4}}[A-Za-z]?){{0,3}}{_SIDE})(?![\w-]|\.\d)"
 )
 _MOST_WORDS: Final = 3
 """Beside tags in one text, as in `CR-12 (EXISTING)`; more are a sentence."""
@@ -73,6 +75,11 @@ class Mark:
 def tag_key(code: str, number: str) -> str:
     """The same for `CR-101`, `CR 101` and `CR101`."""
     return f"{code.upper()}|{number.upper().replace('_', '-')}"
+
+
+def without_side(number: str) -> str:
+    """`101` of `101/A`, `101-OUT` and `101A`."""
+    return re.sub(rf"{_SIDE[:-1]}$|(?<=\d)[A-Za-z]$", "", number)
 
 
 def key_of(designator: str) -> str:
