@@ -48,6 +48,8 @@ _OUTLINE_HEIGHTS: Final = (1.05, 9.0)
 """Of what is around a tag, by the height of its letters."""
 _MOST_IN_OUTLINE: Final = 4
 _GRID_SAME: Final = 3.0
+_LONGEST: Final = 100.0
+"""Points from a text's middle to an outline that it runs through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,5 +391,13 @@ def unread_outlines(page: Page, marks: Sequence[Mark]) -> list[Shape]:
         shape
         for shape in page.shapes
         if (shape.kind, round(shape.width), round(shape.height)) in boxes
-        and not any(nearby.within(shape.x, shape.y, shape.width / 2, shape.height / 2))
+        and not any(_is_in(run, shape) for run in nearby.within(shape.x, shape.y, _LONGEST, _LONGEST))
     ]
+
+
+def _is_in(run: TextRun, shape: Shape) -> bool:
+    """Whether a text stands in an outline, or runs through its middle: one of two boxes that share a text."""
+    if abs(run.x - shape.x) <= shape.width / 2 and abs(run.y - shape.y) <= shape.height / 2:
+        return True
+    along, up = run.offset(shape.x, shape.y)
+    return abs(along) <= run.length / 2 and abs(up) <= run.size / 2
