@@ -366,3 +366,5 @@ def test_S2_16_a_text_that_runs_through_two_boxes_is_read_in_both() -> None:
     marks = [Mark("CR", run.text[-2:], run.text, run.x, run.y, 7, 1, "box", 16, 12, runs=(run,)) for run in runs]
     assert unread_outlines(page, marks) == []
     assert len(unread_outlines(replace(page, runs=page.runs[:3]), marks)) == 2
+    broken = replace(page, runs=(*page.runs[:3], replace(page.runs[3], text="CR)03")))
+    assert len(unread_outlines(broken, marks)) == 2

@@ -164,7 +164,7 @@ def _pages(drawing: Drawing) -> Iterator[Finding]:
 
 def _unread(count: int) -> Iterator[Finding]:
     if count:
-        words = "outline[s] [is|are] drawn as those of tags are, and nothing was read in [it|them]."
+        words = "outline[s] [is|are] drawn as those of tags are, and no tag was read in [it|them]."
         message = counted(count, words)
         yield Finding(DRAWING_CHECKS[0], "warning", message, count)
 

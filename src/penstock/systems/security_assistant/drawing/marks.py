@@ -47,6 +47,7 @@ _SHEET: Final = re.compile(r"[A-Z]{1,4}[-. ]?\d{1,4}(?:[.-]\d{1,3})?|-{1,3}")
 _OUTLINE_HEIGHTS: Final = (1.05, 9.0)
 """Of what is around a tag, by the height of its letters."""
 _MOST_IN_OUTLINE: Final = 4
+_BROKEN_TAG: Final = re.compile(rf"[{LETTERS}]{{2}}.*\d")
 _GRID_SAME: Final = 3.0
 _LONGEST: Final = 100.0
 """Points from a text's middle to an outline that it runs through."""
@@ -381,7 +382,11 @@ def _counts_up(line: list[Mark], axis: str) -> bool:
 
 
 def unread_outlines(page: Page, marks: Sequence[Mark]) -> list[Shape]:
-    """Outlines that are drawn as those of tags are, at least three times, and in which nothing was read."""
+    """Outlines that are drawn as those of tags are, at least three times, and in which nothing was read.
+
+    What looks like a tag and became no mark, as `CR)101`, is as good as nothing.
+    """
+    used = {id(run) for mark in marks for run in mark.runs}
     alike = Counter(
         (mark.outline, round(mark.width), round(mark.height)) for mark in marks if mark.outline and mark.code
     )
@@ -391,7 +396,10 @@ def unread_outlines(page: Page, marks: Sequence[Mark]) -> list[Shape]:
         shape
         for shape in page.shapes
         if (shape.kind, round(shape.width), round(shape.height)) in boxes
-        and not any(_is_in(run, shape) for run in nearby.within(shape.x, shape.y, _LONGEST, _LONGEST))
+        and not any(
+            _is_in(run, shape) and (id(run) in used or not _BROKEN_TAG.search(run.text))
+            for run in nearby.within(shape.x, shape.y, _LONGEST, _LONGEST)
+        )
     ]
 
 
