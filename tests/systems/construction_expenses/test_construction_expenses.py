@@ -222,6 +222,26 @@ def run(*arguments: str, code: int = 0) -> Result:
     return result
 
 
+STATEMENT = """Buchungstag;Auftraggeber/Empfänger;Verwendungszweck;Betrag;Währung;Baustelle
+03.02.2026;Holz Weiß KG;Rg. 4711;-1.250,00;EUR;Nord
+05.02.2026;"Müller; Sohn";Rg. 99;-12,5;EUR;Süd
+28.02.2026;Beton AG;Gutschrift;+300,00;EUR;Nord
+"""
+
+
+def test_the_statement_of_a_bank_is_recognised_and_its_amounts_can_be_negated() -> None:
+    data = ("\ufeff" + STATEMENT).encode()
+    read = read_expenses(data)
+    assert read.looks_like_an_account and not read.unused
+    assert [(one.contractor, one.project) for one in read.expenses][:2] == [
+        ("Holz Weiß KG", "Nord"),
+        ("Müller; Sohn", "Süd"),
+    ]
+    negated = read_expenses(data, FileOptions(negate=True))
+    assert [one.amount for one in negated.expenses] == [Decimal("1250.00"), Decimal("12.50"), Decimal("-300.00")]
+    assert not negated.looks_like_an_account
+
+
 def test_a_bookkeepers_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("ENVIRONMENT", "TABLE_PREFIX"):

@@ -11,7 +11,7 @@ pytest.importorskip("wordllama", reason="needs the extra: pip install 'penstock[
 
 from penstock.errors import PenstockError
 from penstock.systems.delphi.analysis.conversation import tidy
-from penstock.systems.delphi.analysis.embeddings import embedder_named, serves
+from penstock.systems.delphi.analysis.embeddings import WordLlamaEmbedder, embedder_named, serves
 from penstock.systems.delphi.analysis.keywords import Vocabulary
 from penstock.systems.delphi.analysis.languages import (
     detect_languages,
@@ -20,6 +20,7 @@ from penstock.systems.delphi.analysis.languages import (
     simplified,
     topic_words,
 )
+from penstock.systems.delphi.analysis.libraries import one_thread
 from penstock.systems.delphi.analysis.topics import KeywordNamer, Topic, distinct_names
 
 GERMAN = [
@@ -205,3 +206,35 @@ def test_importing_a_library_leaves_logging_as_it_was() -> None:
         "assert (logging.root.handlers, logging.root.level) == ([], logging.WARNING), logging.root.handlers\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_short_comments_of_other_scripts_and_with_function_words_are_read_in_their_languages():
+    texts = [
+        "Der Radweg an der Hauptstraße endet im Nichts", "Die Kita schließt schon um 15 Uhr", "Das Bad ist zu alt",
+        "Windräder zerstören die Landschaft", "Es fehlen Ärzte", "Im Winter räumt niemand den Radweg",
+        "地铁太挤了", "垃圾分类的桶太少", "Uber的司機很好", "医院挂号太难了",
+        "ゴミの分別が難しい", "保育園に入れない", "ゴミ袋が高すぎる",
+        "المدرسة بعيدة عن البيت", "الماء ينقطع كل يوم", "نحتاج إلى مدرسة",
+        "Necesitamos una biblioteca para los niños", "El metro llega siempre tarde a la plaza",
+        "Hay basura en todas las calles", "La piscina está cerrada",
+    ]  # fmt: skip
+    found = detect_languages(texts)
+    assert found == (*("de",) * 6, *("zh",) * 4, *("ja",) * 3, *("ar",) * 3, *("es",) * 4)
+
+
+def test_comments_of_several_languages_do_not_lie_together_for_their_language_alone():
+    words = {"de": ("Radweg", "Schwimmbad", "Bücherei"), "es": ("carril", "piscina", "biblioteca")}
+    forms = {
+        "de": ("Der {} ist viel zu klein", "Wir brauchen einen {}", "Das mit dem {} geht so nicht"),
+        "es": ("El {} es demasiado pequeño", "Necesitamos un {} aquí", "Lo del {} no puede ser"),
+    }
+    texts, codes = [], []
+    for code, subjects in words.items():
+        for subject in subjects * 3:
+            texts += [form.format(subject) for form in forms[code]]
+            codes += [code] * 3
+    with one_thread():
+        vectors = WordLlamaEmbedder().fit(texts, codes, 1).vectors
+    meanings = vectors[:, :256]
+    german, spanish = meanings[:27].mean(axis=0), meanings[27:].mean(axis=0)
+    assert float(((german - spanish) ** 2).sum()) < 0.02

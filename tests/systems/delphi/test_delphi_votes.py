@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from penstock.cli.main import cli
 from penstock.client.database import connect
 from penstock.systems.delphi.analysis.clusters import ALONE, OUTLIER, WORDLESS, cluster_vectors
 from penstock.systems.delphi.analysis.conversation import BadConversation
+from penstock.systems.delphi.analysis.keywords import Vocabulary
 from penstock.systems.delphi.analysis.libraries import one_thread
+from penstock.systems.delphi.analysis.topics import KeywordNamer, Topic
 from penstock.systems.delphi.analysis.votes import parse_summary, parse_votes, path_beside, sum_up
 from penstock.systems.delphi.report import report_of
 from penstock.systems.delphi.results import Results
@@ -209,3 +212,78 @@ def test_at_most_five_in_a_hundred_comments_are_in_no_topic_each_with_its_reason
     assert silent.outliers() == {ALONE: 3, WORDLESS: 2}
     for group in range(6):
         assert len(set(finest[group * 15 : group * 15 + 15])) == 1
+
+
+def test_coarse_layers_are_the_subjects_that_fine_topics_belong_to():
+    import numpy
+    from sklearn.metrics import adjusted_mutual_info_score
+
+    random = numpy.random.RandomState(0)
+    rows, subjects = [], []
+    for subject in range(5):
+        middle = random.normal(size=60) * 0.9
+        for _ in range(8):
+            topic = middle + random.normal(size=60)
+            rows += [topic + random.normal(size=60) for _ in range(10)]
+            subjects += [subject] * 10
+    vectors = numpy.array(rows, dtype=numpy.float32)
+    vectors /= numpy.linalg.norm(vectors, axis=1, keepdims=True)
+    with one_thread():
+        layers = cluster_vectors(vectors, 1)
+    assert adjusted_mutual_info_score(subjects, layers.labels[-1]) > 0.85
+
+
+def test_german_topics_are_called_by_their_nouns():
+    texts = [
+        "Plastik gehört verboten, und Plastik ist giftig",
+        "Man sollte Plastik verbieten, das ist verboten gut",
+        "Wer Plastik wegwirft: verboten!",
+        "Es wird viel verboten, aber kein Plastik",
+        "Auch hier wird alles verboten",
+        "Der Bahnhof ist dunkel",
+        "Am Bahnhof zieht es",
+        "Ein Bahnhof ohne Uhr",
+    ]
+    keywords = Vocabulary(texts, ["de"] * len(texts)).keywords([0, 1, 2, 3, 4])
+    assert [keyword.text for keyword in keywords][:2] == ["verboten", "Plastik"]
+    assert KeywordNamer().name(Topic(0, 0, (0, 1, 2, 3, 4), keywords, (0,), (0.0, 0.0)), []) == "Plastik, verboten"
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_reports_map_is_readable_on_a_telephone_and_zooms_by_two_fingers(database: str, tmp_path: Path, width: int):
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("there is no chromium on this machine: apt install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    assert (
+        run("delphi", "report", "stadt", "--html", "--out", str(tmp_path / "s.html"), "--db", database).exit_code == 0
+    )
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        page = browser.new_page(viewport={"width": width, "height": 844}, has_touch=width < 600)
+        page.set_default_timeout(60_000)
+        page.goto(f"file://{tmp_path / 's.html'}")
+        name = page.locator("#map text").first
+        assert name.evaluate("node => node.getBoundingClientRect().height") >= 11
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        [box] = page.evaluate("[document.querySelector('#map svg').getBoundingClientRect()]")
+        assert box["height"] <= 1.1 * width
+        before = page.evaluate("view.k")
+        page.evaluate(TWO_FINGERS)
+        assert page.evaluate("view.k") > 1.5 * before
+        page.locator("#farther").click()
+        page.locator("#reset").click()
+        page.locator("#map circle").first.dispatch_event("pointerenter", {"pointerType": "touch"})
+        page.locator("#map circle").first.dispatch_event("pointerleave", {"pointerType": "touch"})
+        assert page.locator("#tip").inner_text().splitlines()[0] in COMMENTS
+        browser.close()
+
+
+TWO_FINGERS = """() => {
+  const svg = document.querySelector('#map svg'), box = svg.getBoundingClientRect();
+  svg.setPointerCapture = () => {};  // only real fingers can be captured
+  const touch = (kind, id, x) => svg.dispatchEvent(new PointerEvent(kind, {pointerId: id, pointerType: 'touch',
+    clientX: box.left + x, clientY: box.top + 100, bubbles: true}));
+  touch('pointerdown', 1, 100); touch('pointerdown', 2, 140);
+  touch('pointermove', 2, 200); touch('pointerup', 1, 100); touch('pointerup', 2, 200);
+}"""

@@ -32,6 +32,7 @@ from penstock.systems.excel_reports.sources.errors import (
     SourceUnreachable,
 )
 from penstock.systems.excel_reports.sources.places import open_sources
+from penstock.systems.excel_reports.sources.source import shown_url
 from penstock.systems.excel_reports.transitions import category_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*extension is not supported")
@@ -453,3 +454,9 @@ def test_pictures_are_found_in_a_folder_of_that_name_in_other_languages(
     (bakery / "photos").rename(bakery / name)
     job, _ = made(db, tmp_path, str(bakery))
     assert job.result["statistics"]["totalImages"] == 2
+
+
+def test_a_url_in_an_error_keeps_its_port_and_loses_what_may_be_secret():
+    assert shown_url("https://ada:secret@example.org:8443/a.json?key=1") == "https://example.org:8443/a.json"
+    with pytest.raises(SourceUnreachable, match=r"http://127\.0\.0\.1:1/x\.json could not be reached"):
+        download("http://127.0.0.1:1/x.json?key=1", 100)

@@ -174,6 +174,8 @@ def test_S2_16_numbers_of_drawings_are_no_designators() -> None:
         ("CR-1, CR-2/CR-3", ["CR-1", "CR-2", "CR-3"]),
         ("CR-02-014", ["CR-02-014"]),
         ("CR 7", ["CR 7"]),
+        ("CR-1.04/A", ["CR-1.04/A"]),
+        ("CR-104-IN, CR-104-OUT", ["CR-104-IN", "CR-104-OUT"]),
         ("XCR-1 CR-1-2-3-4-5 CR-12345 aCR-1 CR-", []),
     ],
 )

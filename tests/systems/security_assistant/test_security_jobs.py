@@ -18,6 +18,7 @@ from penstock.clock import ManualClock
 from penstock.files import open_files
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import BadTransition, State
+from penstock.leases import LeaseLost
 from penstock.optimistic import Conflict
 from penstock.systems.security_assistant import tables
 from penstock.systems.security_assistant.jobs import transitions
@@ -427,3 +428,16 @@ def test_S2_7_pages_of_any_jobs_put_together_are_all_of_them_in_order(
         assert all_pages(lambda **page: storage.query_by_dates(START, START + 90 * DAY, **page), limit) == wanted
         own = storage.for_company("7central")
         assert all_pages(lambda **page: own.query_by_client(CLIENT, **page), limit) == wanted
+
+
+def test_a_renewal_that_meets_the_end_of_its_own_job_is_no_lost_lease(storage: Storage) -> None:
+    """`process --time-limit` said "the lease is lost" of a job that it had just handed over itself."""
+    worker = Processor(storage, owner="one")
+    claimed = worker.claim(made(storage))
+    assert claimed is not None
+    other = Processor(storage, owner="two")
+    done = worker.run(claimed)
+    assert done.state is State.COMPLETED
+    worker._renew(claimed)  # the renewer's thread had begun before
+    with pytest.raises(LeaseLost):
+        other._renew(claimed)

@@ -18,7 +18,8 @@ from penstock.systems.security_assistant.drawing.drawing_check import (
     check_drawing_marks,
 )
 from penstock.systems.security_assistant.drawing.legend import type_of
-from penstock.systems.security_assistant.drawing.page import Drawing
+from penstock.systems.security_assistant.drawing.marks import Mark, unread_outlines
+from penstock.systems.security_assistant.drawing.page import Drawing, Page, Shape, TextRun
 from penstock.systems.security_assistant.drawing.pdf import read_drawing
 from penstock.systems.security_assistant.drawing.schedule import Evaluation
 
@@ -78,6 +79,7 @@ def test_S2_16_a_row_without_a_mark_was_made_up(read: dict[str, tuple[Drawn, Dra
     more = replace(components, found=(*components.found, Component("CR-777", "reader", "Card reader", (1,))))
     found = check_drawing_marks(drawing, more).findings
     assert [(one.check, one.severity, one.designators) for one in found] == [(DRAWING_CHECKS[1], "error", ("CR-777",))]
+    assert found[0].message == "1 row has no mark on the drawing: CR-777."
 
 
 def test_S2_16_a_legend_that_counts_is_compared(read: dict[str, tuple[Drawn, Drawing, Components]]) -> None:
@@ -335,3 +337,34 @@ def types_on(sheet: Sheet) -> dict[str, str]:
     """Designator → type of everything that is found."""
     found = count_components(read_drawing(pdf_of([sheet.content()], [sheet.size]))).found
     return {one.designator: one.type for one in found}
+
+
+def test_S2_16_devices_that_are_counted_through_are_at_the_nearest_door_and_others_at_that_of_their_number() -> None:
+    sheet = Sheet((1190.6, 841.9))
+    for at in range(8):
+        x = 100 + 130 * at
+        sheet.rect(x, 400, 40, 14)
+        sheet.text(x, 400, f"D{at + 1:02d}", 8)
+        sheet.text(x, 430, f"CR{at + 1:02d}", 8)
+        sheet.text(x, 450, f"ML{at + 1:02d}/A", 8)
+        sheet.text(x, 465, f"ML{at + 1:02d}/B", 8)
+        if at >= 3:
+            sheet.text(x, 370, f"DC{at - 2:02d}", 8)  # the first contact is at the fourth door
+    components = count_components(read_drawing(pdf_of([sheet.content()], [sheet.size])))
+    doors = {one.designator: one.door for one in components.found}
+    for at in range(8):
+        assert doors[f"CR{at + 1:02d}"] == f"D{at + 1:02d}"
+        assert doors[f"ML{at + 1:02d}/A"] == doors[f"ML{at + 1:02d}/B"] == f"D{at + 1:02d}"
+        if at >= 3:
+            assert doors[f"DC{at - 2:02d}"] == f"D{at + 1:02d}"
+
+
+def test_S2_16_a_text_that_runs_through_two_boxes_is_read_in_both() -> None:
+    shapes = [Shape("box", 100 + 40 * at + side, 200, 16, 12) for at in range(4) for side in (-8, 8)]
+    runs = [TextRun(f"CR {at:02d}", 100 + 40 * at, 200, 28, 7) for at in range(4)]
+    page = Page(1, (), runs=tuple(runs), shapes=tuple(shapes))
+    marks = [Mark("CR", run.text[-2:], run.text, run.x, run.y, 7, 1, "box", 16, 12, runs=(run,)) for run in runs]
+    assert unread_outlines(page, marks) == []
+    assert len(unread_outlines(replace(page, runs=page.runs[:3]), marks)) == 2
+    broken = replace(page, runs=(*page.runs[:3], replace(page.runs[3], text="CR)03")))
+    assert len(unread_outlines(broken, marks)) == 2

@@ -172,6 +172,7 @@ def _column(context: click.Context, parameter: click.Parameter, given: tuple[str
 @click.option("--dates", type=click.Choice(["dmy", "mdy"]), help="The order of day and month in 03/04/2025. [detected]")
 @click.option("--delimiter", type=click.Choice(list(_DELIMITERS)), help="The separator of cells. [detected]")
 @click.option("--encoding", metavar="NAME", help="For example cp1252. [detected]")
+@click.option("--negate", is_flag=True, help="Amounts below zero are expenses, as in a bank's statement.")
 @click.option("--skip-bad", is_flag=True, help="Skip rows that cannot be read, and list them.")
 @with_place
 @dry_run_option
@@ -267,6 +268,10 @@ def _show_reading(read: ExpenseFile, plan: ImportPlan) -> None:
     click.echo(f"Read as {read.encoding}, decimal {read.decimal}: {columns}.", err=True)
     if read.unused:
         click.echo(f"Not used: {one_line(', '.join(read.unused))[:_COLUMNS_CHARACTERS]}.", err=True)
+    if read.looks_like_an_account:
+        click.echo(
+            "Most amounts are below zero, as in a bank's statement: --negate imports them as expenses.", err=True
+        )
     for reason in read.bad[:_LISTED]:
         click.echo(f"Left out: {reason}", err=True)
     names = [str(one["name"]) for one in plan.contractors]

@@ -41,6 +41,7 @@ _NAMES: Final[Mapping[Field, str]] = {
     "currency": "currency currencycode ccy waehrung wahrung whrg devise monnaie moneda divisa valuta waluta 通貨 币种",
     "contractor": "contractor contractorname supplier suppliername vendor payee lieferant firma auftragnehmer "
     "kreditor empfaenger empfanger kontakt partner beguenstigter zahlungsempfanger zahlungsempfaenger "
+    "namezahlungsbeteiligter counterparty beneficiary beneficiaire "
     "取引先 業者 供应商 承包商 fournisseur proveedor fornitore leverancier leverandor dostawca",
     "invoice": "invoice invoicenum invoiceno invoicenumber invoicenr rechnung rechnungsnummer rechnungsnr rechnr "
     "belegnummer belegnr facture numerofacture nfacture nofacture factura numfactura fattura factuur factuurnummer "
@@ -96,6 +97,8 @@ class FileOptions:
     currency: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     """Field to the name of its column, where it is not recognised."""
+    negate: bool = False
+    """Amounts are those of an account: what was paid is below zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,11 @@ class ExpenseFile:
     """Columns that have something and are of no field."""
     bad: tuple[str, ...] = ()
     """Rows that were left out, with their reasons, where that was allowed."""
+
+    @property
+    def looks_like_an_account(self) -> bool:
+        """Whether most amounts are below zero, as in the statement of a bank."""
+        return 2 * sum(one.amount < 0 for one in self.expenses) > len(self.expenses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,11 +237,19 @@ def _columns(header: Sequence[str], given: Mapping[str, str], errors: list[str])
                 errors.append(f"There is no column {given[one]!r} for the {one}.")
         else:
             found = [place for place, name in enumerate(names) if _FIELD_OF.get(name) == one]
+            found = found or [place for place, cell in enumerate(header) if one in _fields_in(cell)]
         if len(found) > 1:
             errors.append(f"Several columns may be the {one}: {', '.join(header[place].strip() for place in found)}.")
         if found:
             places[one] = found[0]
     return places
+
+
+def _fields_in(cell: str) -> set[Field]:
+    """Of `Auftraggeber/Empfänger`: the fields that its parts are called."""
+    parts = re.split(r"[/|]", cell) if not _FIELD_OF.get(_plain(cell)) else []
+    fields = {_FIELD_OF[name] for name in map(_plain, parts) if name in _FIELD_OF}
+    return fields if len(fields) == 1 else set()
 
 
 def _plain(name: str) -> str:
@@ -380,7 +396,7 @@ def _expense(row: _Row, options: FileOptions, decimal: DecimalMark, order: DateO
     if not cell("date"):
         raise ValueError("it has no date")
     return expense_of(
-        amount,
+        -amount if options.negate else amount,
         code,
         parse_date(cell("date"), order),
         **{one: cell(one) for one in FIELDS if one not in ("date", "amount", "currency")},

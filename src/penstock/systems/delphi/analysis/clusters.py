@@ -6,8 +6,9 @@
    from the next cluster (the silhouette).
 4. At most MOST_OUTLIERS of the comments are in no cluster, each with the reason. All others are in the nearest one.
 
-The layers are cuts through one tree (Ward) of all comments, placed by the main directions of their neighbour graph. The
-tree's memory grows with the square of the comments: larger conversations are clustered by EVoC.
+The finest layer is a cut through a tree (Ward) of all comments, placed by the main directions of their neighbour graph;
+coarser ones follow trees by fewer directions. The tree's memory grows with the square of the comments: larger
+conversations are clustered by EVoC.
 """
 
 from __future__ import annotations
@@ -111,12 +112,25 @@ def _finest(vectors: Any, seed: int, clusterer: Clusterer) -> tuple[Labels, Cutt
         if found is not None:
             middles = _middles(found, points)
             own = [int(((middles - point) ** 2).sum(axis=1).argmin()) for point in points]
-            of_middles = _ward(middles)
-            return found, lambda parts: _of_rows(own, _cut(of_middles, parts)), {"method": "evoc", **parameters}
-    tree = _ward(points)
-    labels, size = _best_cut(tree, vectors)
+            own_cut = _cutter(middles)
+            return found, lambda parts: _of_rows(own, own_cut(parts)), {"method": "evoc", **parameters}
+    labels, size = _best_cut(_ward(points), vectors)
     parameters = {"method": "tree", "linkage": "ward", "comments_a_cluster": size, "random_state": seed}
-    return labels, lambda parts: _cut(tree, parts), parameters
+    return labels, _cutter(points), parameters
+
+
+def _cutter(points: Any) -> Cutter:
+    """Cuts by as many of the main directions as there shall be parts.
+
+    So many part so many groups. By all of them, small groups far out are parted, and most comments stay together.
+    """
+    numpy = library("numpy")
+
+    def cut(parts: int) -> Labels:
+        first = points[:, :parts]
+        return _cut(_ward(first / numpy.maximum(numpy.linalg.norm(first, axis=1, keepdims=True), 1e-9)), parts)
+
+    return cut
 
 
 def _of_rows(own: list[int], groups: Labels) -> Labels:

@@ -54,6 +54,8 @@ _COMMENTS_A_DIMENSION: Final = 4
 _LEAST_DIMENSIONS: Final = 8
 _LETTER_WEIGHT: Final = 0.4
 """Letters find spellings and word forms that stems miss; they must not outvote the words."""
+_LEAST_IN_LANGUAGE: Final = 20
+"""So many comments of a language have a middle of their own: what they share is the language, not a subject."""
 _LETTERS_A_PIECE: Final = 1.8
 _MINILM: Final = "all-MiniLM-L6-v2"
 _HAN: Final = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]")
@@ -158,19 +160,26 @@ class _WordLlamaFit:
         documents = text_runs(texts, languages)
         self._count = len(documents)
         self._frequency = Counter(stem for runs in documents for stem in {word.stem for run in runs for word in run})
-        self._sentence_middle: Any = 0.0
-        self._word_middle: Any = 0.0
+        numpy = library("numpy")
         sentences, words = self._sentences(texts), self._words(documents)
-        if len(texts) > 2:  # the middle of two is between them: nothing would be left of what they share
-            self._sentence_middle, self._word_middle = sentences.mean(axis=0), words.mean(axis=0)
+        # The middle of two is between them: nothing would be left of what they share.
+        everyone = numpy.ones(len(texts), dtype=bool) if len(texts) > 2 else numpy.zeros(len(texts), dtype=bool)
+        self._middle = _middle_of(sentences, words, everyone)
+        self._middles = {
+            code: _middle_of(sentences, words, numpy.array([one == code for one in languages]))
+            for code, count in Counter(languages).items()
+            if count >= _LEAST_IN_LANGUAGE
+        }
         self.vectors = self.place(texts, languages)
 
     def place(self, texts: Sequence[str], languages: Sequence[str]) -> Any:
         numpy = library("numpy")
-        sentences = self._sentences(texts) - self._sentence_middle
-        words = self._words(text_runs(texts, languages))
+        sentences, words = self._sentences(texts), self._words(text_runs(texts, languages))
         said = numpy.linalg.norm(words, axis=1, keepdims=True) > 0
-        meaning = unit_rows(unit_rows(sentences) + unit_rows((words - self._word_middle) * said))
+        middles = [self._middles.get(code, self._middle) for code in languages]
+        sentences = sentences - numpy.array([middle for middle, _ in middles])
+        words = (words - numpy.array([middle for _, middle in middles])) * said
+        meaning = unit_rows(unit_rows(sentences) + unit_rows(words))
         return unit_rows(numpy.hstack([meaning, self._tfidf.reduced(texts, languages)]))
 
     def _sentences(self, texts: Sequence[str]) -> Any:
@@ -187,6 +196,12 @@ class _WordLlamaFit:
                 weight = math.log((self._count + 1) / max(1, self._frequency[word.stem]))
                 rows[row] += known[word.written.lower()] * weight
         return unit_rows(rows)
+
+
+def _middle_of(sentences: Any, words: Any, rows: Any) -> tuple[Any, Any]:
+    if not rows.any():
+        return sentences[:1].mean(axis=0) * 0, words[:1].mean(axis=0) * 0
+    return sentences[rows].mean(axis=0), words[rows].mean(axis=0)
 
 
 class AutoEmbedder:

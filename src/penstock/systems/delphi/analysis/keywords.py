@@ -22,6 +22,8 @@ _LEAST_SHARE: Final = 0.08
 _TOGETHER: Final = 0.5
 """Words that stand together in so much of their rarer one's comments are one phrase."""
 _PHRASE_BONUS: Final = 1.05
+_CAPITAL_NOUNS: Final = frozenset(("de", "lb"))
+"""Languages that write nouns with a capital, wherever they stand."""
 _LONGEST_RUN: Final = 6
 _EVERYWHERE: Final = 0.3
 """A word of so many comments of a language whose function words are not known is one of them."""
@@ -53,6 +55,8 @@ class Keyword:
     score: float
     share: float
     """Of the group's comments that have it."""
+    is_noun: bool = True
+    """Unless it is known not to be one."""
 
 
 class Vocabulary:
@@ -61,7 +65,10 @@ class Vocabulary:
     def __init__(self, texts: Sequence[str], languages: Sequence[str]) -> None:
         self._written: dict[str, Counter[str]] = {}
         self._terms: list[frozenset[str]] = []
-        for runs in text_runs(texts, languages):
+        self._capitals: dict[str, list[bool]] = {}
+        for text, code, runs in zip(texts, languages, text_runs(texts, languages), strict=True):
+            if code in _CAPITAL_NOUNS:
+                self._count_capitals(text, runs)
             found = [(word.stem, word.written) for run in runs for word in run] + _phrases(runs)
             for term, written in found:
                 self._written.setdefault(term, Counter())[written] += 1
@@ -91,9 +98,27 @@ class Vocabulary:
             if not any(_overlap(term, other) for other in kept) and not self._says_nothing(term):
                 kept.append(term)
         return tuple(
-            Keyword(self.spelling(term), term, round(scored[term], _DIGITS), round(counts[term] / len(rows), _DIGITS))
+            Keyword(
+                self.spelling(term),
+                term,
+                round(scored[term], _DIGITS),
+                round(counts[term] / len(rows), _DIGITS),
+                self._is_noun(term),
+            )
             for term in kept
         )
+
+    def _count_capitals(self, text: str, runs: Iterable[Run]) -> None:
+        """The first word of a text has one, whatever it is."""
+        first = text.lstrip()
+        for word in (word for run in runs for word in run):
+            if not first.startswith(word.written):
+                self._capitals.setdefault(word.stem, []).append(word.written[0].isupper())
+
+    def _is_noun(self, term: str) -> bool:
+        """Whether it is mostly written as one, or ends with one. What is only seen at the beginning may be one."""
+        capitals = self._capitals.get(term.split()[-1], ())
+        return 2 * sum(capitals) >= len(capitals)
 
     def _score(self, term: str, count: int, size: int) -> float:
         """How often here, times how much more often than everywhere. One mention is an accident."""

@@ -1,7 +1,7 @@
 """Languages: which one a comment is in, and what of it says something.
 
 1. A conversation has a main language. It has another one only if several comments are certainly in it; then comments
-   that are likely in it are, too.
+   that are likely in it are, too. Each script has a main language of its own.
 2. Function words (stopwordsiso, and words of opinion from stop_words.txt) are no words of a topic, in any language.
 3. Chinese and Japanese are cut into words. Other scripts without blanks (Thai, Lao, Khmer, Burmese) are cut at function
    words only: there, two neighbouring letters are a word.
@@ -34,6 +34,14 @@ _LIKELY: Final = 0.9
 """Of shorter texts, and less certain ones, in a language that the conversation is known to have."""
 _LEAST_COMMENTS: Final = 3
 _LEAST_SHARE: Final = 0.02
+_SHOWN: Final = 2
+"""Function words that show a language."""
+_HAN: Final = "HAN"
+_JAPANESE: Final = "JAPANESE"
+_KANA_SHARE: Final = 5
+"""A text is Japanese if every fifth of its letters is Kana: Chinese has some の."""
+_DENSE: Final = 3
+""""Uber 的司机" is Chinese."""
 _RELATIVES: Final = {
     "ary": "ar", "arz": "ar", "bs": "hr", "lzh": "zh", "nb": "no", "nn": "no", "sr": "hr", "wuu": "zh", "yue": "zh",
     "sdh": "ku", "pcm": "en",
@@ -341,18 +349,68 @@ def detect_languages(texts: Sequence[str], given: str = AUTO) -> tuple[str, ...]
     """The code of each text's language. `given` is that of all of them."""
     if check_language(given) != AUTO:
         return (given,) * len(texts)
-    main, _ = _classify(" ".join(texts)[:_SAMPLE_CHARACTERS])
-    guesses = [_guess(text, main) for text in texts]
-    certain = Counter(code for code, sure, letters in guesses if sure >= _CERTAIN and letters >= _LEAST_LETTERS)
+    scripts = [_script(text) for text in texts]
+    mains = _main_languages(texts, scripts)
+    guesses = [_guess(text, mains[script]) for text, script in zip(texts, scripts, strict=True)]
+    certain = Counter(code for code, is_certain, _ in guesses if is_certain)
     least = max(_LEAST_COMMENTS, _LEAST_SHARE * len(texts))
     spoken = {code for code, count in certain.items() if count >= least and code in language_codes()}
-    return tuple(code if code in spoken and sure >= _LIKELY else main for code, sure, _ in guesses)
+    return tuple(
+        code if code in spoken and is_likely else mains[script]
+        for (code, _, is_likely), script in zip(guesses, scripts, strict=True)
+    )
 
 
-def _guess(text: str, main: str) -> tuple[str, float, int]:
-    """The language of a text, how sure that is, and its letters; of a text that is too short, the main language."""
+def _main_languages(texts: Sequence[str], scripts: Sequence[str]) -> dict[str, str]:
+    """The main language of each script. A script of a few words only is read in the conversation's."""
+    main, _ = _classify(" ".join(texts)[:_SAMPLE_CHARACTERS])
+    mains = dict.fromkeys(scripts, main)
+    for script, count in Counter(scripts).items():
+        together = " ".join(text for text, own in zip(texts, scripts, strict=True) if own == script)
+        if script == _JAPANESE:
+            mains[script] = "ja"
+        elif count >= _LEAST_COMMENTS and _letters(together) >= _LEAST_LETTERS:
+            code, _ = _classify(together[:_SAMPLE_CHARACTERS])
+            mains[script] = code if code in language_codes() else main
+    return mains
+
+
+@lru_cache(maxsize=16_384)
+def _script_of(letter: str) -> str:
+    if _KANJI.match(letter):
+        return _HAN
+    name = unicodedata.name(letter, "").split(" ")[0].split("-")[0]
+    return "KANA" if name in ("HIRAGANA", "KATAKANA") else name
+
+
+def _script(text: str) -> str:
+    """The script that says most of a text. A letter of a script that writes syllables or words says more."""
+    counts = Counter(_script_of(letter) for letter in text if letter.isalpha())
+    dense = counts["KANA"] + counts[_HAN]
+    if counts["KANA"] * _KANA_SHARE >= max(1, dense):
+        counts[_JAPANESE] = dense
+    for script in (_JAPANESE, _HAN, "HANGUL"):
+        counts[script] *= _DENSE
+    return min(counts, key=lambda script: (-counts[script], script)) if counts.total() else ""
+
+
+def _guess(text: str, main: str) -> tuple[str, bool, bool]:
+    """The language of a text, whether that is certain, and whether it is likely; of a short text the main language."""
     letters = _letters(text)
-    return (*(_classify(text) if letters >= _FEWEST_LETTERS else (main, 0.0)), letters)
+    if letters < _FEWEST_LETTERS:
+        return main, False, False
+    code, sure = _classify(text)
+    is_shown = code != main and _shows(text, code, main)
+    return code, is_shown or (sure >= _CERTAIN and letters >= _LEAST_LETTERS), is_shown or sure >= _LIKELY
+
+
+def _shows(text: str, code: str, main: str) -> bool:
+    """Whether a text has several function words of a language, and hardly any of the main one."""
+    if code not in language_codes():
+        return False
+    words = {word.lower() for word in _word_pattern().findall(text)}
+    own, others = len(words & language(code).function_words), len(words & language(main).function_words)
+    return own >= _SHOWN and own > 2 * others
 
 
 def _classify(text: str) -> tuple[str, float]:

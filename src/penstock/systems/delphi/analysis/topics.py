@@ -20,6 +20,8 @@ _NAME_KEYWORDS: Final = 3
 _NAME_CHARACTERS: Final = 80
 _CLOSE: Final = 0.35
 """A further keyword stands in the name only if it is about as telling as the first."""
+_NO_NOUN: Final = 0.6
+"""A name says what a topic is about: "Plastik" rather than "verboten"."""
 _DIGITS: Final = 6
 
 
@@ -67,10 +69,15 @@ class KeywordNamer:
     def name(self, topic: Topic, comments: Sequence[str]) -> str:
         if not topic.keywords:
             return f"“{_cut(comments[0])}”" if comments else f"Topic {topic.cluster}"
-        best = topic.keywords[0].score
-        first, further = topic.keywords[:2], topic.keywords[2:_NAME_KEYWORDS]
-        text = ", ".join(word.text for word in (*first, *(one for one in further if one.score >= best * _CLOSE)))
+        ranked = sorted(topic.keywords, key=_telling, reverse=True)
+        best = _telling(ranked[0])
+        first, further = ranked[:2], ranked[2:_NAME_KEYWORDS]
+        text = ", ".join(word.text for word in (*first, *(one for one in further if _telling(one) >= best * _CLOSE)))
         return _cut(text[0].upper() + text[1:])
+
+
+def _telling(keyword: Keyword) -> float:
+    return keyword.score * (1.0 if keyword.is_noun else _NO_NOUN)
 
 
 def distinct_names(topics: Sequence[Topic], names: Mapping[str, str]) -> dict[str, str]:

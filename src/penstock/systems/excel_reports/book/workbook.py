@@ -44,7 +44,7 @@ _CHART_ROWS: Final = 16
 _CHART_COLUMNS: Final = 8
 _ROW_PIXELS: Final = 20
 _CHART_PIXELS: Final = 500
-_PAGE_ROWS: Final = 60
+_PAGE_ROWS: Final = 70
 """Of a cover that is printed on one page; a longer one would be too small to read."""
 _FIRST_NOTES: Final = 10
 """Above everything else: more would push the charts off the page."""

@@ -20,7 +20,7 @@ from penstock.systems.excel_reports.sources.errors import (
     SourceRefused,
     SourceUnreachable,
 )
-from penstock.systems.excel_reports.sources.source import TOKEN_VARIABLE
+from penstock.systems.excel_reports.sources.source import TOKEN_VARIABLE, shown_url
 
 WAIT_SECONDS: Final = 20.0
 """For the connection, and between two blocks."""
@@ -61,12 +61,6 @@ def download(url: str, limit_bytes: int, *, token: str = "", total_seconds: floa
 
 def source_token() -> str:
     return os.environ.get(TOKEN_VARIABLE, "")
-
-
-def shown_url(url: str) -> str:
-    """A URL as errors show it (2)."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}{parts.path}"
 
 
 def same_host(one: str, other: str) -> bool:

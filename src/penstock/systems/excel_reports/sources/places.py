@@ -20,7 +20,7 @@ from urllib.parse import urljoin, urlsplit
 from penstock.client.database import Database, connect
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.systems.excel_reports.records import BadReport, plain
-from penstock.systems.excel_reports.sources.download import download, same_host, shown_url, source_token
+from penstock.systems.excel_reports.sources.download import download, same_host, source_token
 from penstock.systems.excel_reports.sources.errors import (
     BadData,
     SourceError,
@@ -45,6 +45,7 @@ from penstock.systems.excel_reports.sources.source import (
     SourceAddress,
     distinct_names,
     parse_source,
+    shown_url,
     with_project,
 )
 from penstock.user_modules import load_attribute

@@ -75,8 +75,7 @@ class SourceAddress:
     def shown(self) -> str:
         """For people, and so without the query of a URL, which may hold a secret."""
         if self.place == "url":
-            parts = urlsplit(self.where)
-            return f"{parts.scheme}://{parts.hostname}{parts.path}"
+            return shown_url(self.where)
         return Path(self.where).name if self.place == "folder" else self.text.partition("@")[0]
 
 
@@ -99,6 +98,12 @@ _FORMS: Final = (
     "a folder or file of CSV or JSON, a URL that gives JSON (https://…), table:NAME for a DynamoDB table, or "
     "MODULE:FUNCTION for Python"
 )
+
+
+def shown_url(url: str) -> str:
+    """A URL for people: without a user and without its query, which may hold secrets."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _checked_url(text: str, scheme: str) -> str:

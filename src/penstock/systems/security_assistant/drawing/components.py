@@ -10,9 +10,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -36,6 +37,7 @@ from penstock.systems.security_assistant.drawing.marks import (
     page_runs,
     tag_key,
     tags_in,
+    without_side,
 )
 from penstock.systems.security_assistant.drawing.page import Drawing, Page, Row, Table, TextRun, key_column
 from penstock.systems.security_assistant.drawing.pdf import DrawingTooLarge
@@ -258,7 +260,7 @@ class _Count:
     # ── doors ────────────────────────────────────────────────────────────────────────────────────
 
     def _link_doors(self) -> None:
-        """What has the number of a door is at that door: so drawings are numbered. The rest is at the nearest."""
+        """What has the number of a door is at that door, where a code is numbered so. The rest is at the nearest."""
         doors = {one.number: key for key, one in self.seen.items() if one.type == "door"}
         keys = {id(place): key for key, one in self.seen.items() if one.type == "door" for place in one.places}
         by_page: dict[int, list[Mark]] = defaultdict(list)
@@ -267,13 +269,35 @@ class _Count:
                 for place in one.places:
                     by_page[place.page].append(place)
         nearby = {page: Nearby(places) for page, places in by_page.items()}
-        for one in self.seen.values():
-            if one.door or one.type not in AT_DOORS:
+        loose = [one for one in self.seen.values() if not one.door and one.type in AT_DOORS]
+        counted = self._counted_codes(loose, doors, nearby)
+        for one in loose:
+            named = doors.get(one.number) or doors.get(without_side(one.number), "") if one.number else ""
+            nearest = _nearest_door(one.places[0], nearby) if one.places else None
+            if named and not (nearest is not None and one.code in counted):
+                one.door = named
+            elif nearest is not None:
+                one.door = keys[id(nearest)]
+
+    def _counted_codes(
+        self, found: Iterable[Sighting], doors: dict[str, str], nearby: dict[int, Nearby[Mark]]
+    ) -> set[str]:
+        """Codes whose devices are counted through: that number 7 of them has the number of a door says nothing.
+
+        Most of those that could be at the door of their number stand at another one.
+        """
+        votes: Counter[str] = Counter()
+        for one in found:
+            named = self.seen.get(doors.get(one.number, ""))
+            nearest = _nearest_door(one.places[0], nearby) if one.places else None
+            if named is None or nearest is None:
                 continue
-            one.door = doors.get(one.number, "") if one.number else ""
-            if not one.door and one.places and one.places[0].page in nearby:
-                nearest = _nearest_door(one.places[0], nearby[one.places[0].page])
-                one.door = keys[id(nearest)] if nearest is not None else ""
+            place = one.places[0]
+            distances = [math.dist((place.x, place.y), (to.x, to.y)) for to in named.places if to.page == place.page]
+            if distances:
+                away = math.dist((place.x, place.y), (nearest.x, nearest.y))
+                votes[one.code] += 1 if min(distances) > _NOT_AT * away + place.size else -1
+        return {code for code, count in votes.items() if count > 0}
 
     def _drop_repeated_ticks(self) -> None:
         """A tick in a schedule says that there is one of that type at the door; the plan may have drawn it."""
@@ -336,6 +360,10 @@ _DOOR_REACH: Final = 22.0
 """How far a door's tag may be from what is at it, in heights of letters."""
 
 
+_NOT_AT: Final = 2.0
+"""What is twice as far from the door of its number as from the nearest one is not at it."""
+
+
 def _column_type(name: str) -> str:
     """The type of component that a column has, or "" for a column of words."""
     kind = type_of(name)
@@ -353,9 +381,11 @@ def _count_of(text: str) -> int:
     return min(int(text), 20) if text.isdecimal() and len(text) <= 2 else 1
 
 
-def _nearest_door(mark: Mark, doors: Nearby[Mark]) -> Mark | None:
+def _nearest_door(mark: Mark, doors: dict[int, Nearby[Mark]]) -> Mark | None:
+    if mark.page not in doors:
+        return None
     reach = _DOOR_REACH * mark.size
-    found = doors.within(mark.x, mark.y, reach, reach)
+    found = doors[mark.page].within(mark.x, mark.y, reach, reach)
     return min(found, key=lambda door: (door.x - mark.x) ** 2 + (door.y - mark.y) ** 2, default=None)
 
 

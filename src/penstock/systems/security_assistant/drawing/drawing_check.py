@@ -25,7 +25,7 @@ from penstock.systems.security_assistant.drawing.components import (
 from penstock.systems.security_assistant.drawing.legend import CUSTOM, DOOR_CODES, abbreviations_of, legend_of
 from penstock.systems.security_assistant.drawing.marks import Mark, key_of, page_runs, tag_key, unread_outlines
 from penstock.systems.security_assistant.drawing.page import Drawing
-from penstock.systems.security_assistant.drawing.schedule import Evaluation, Finding, Severity, shown_finding
+from penstock.systems.security_assistant.drawing.schedule import Evaluation, Finding, Severity, counted, shown_finding
 
 DRAWING_CHECKS: Final = (
     "every mark that looks like a device is in a row",
@@ -58,20 +58,25 @@ def check_against(drawing: Drawing, components: Components, judged: Evaluation) 
 
 
 def check_drawing_marks(drawing: Drawing, components: Components) -> DrawingCheck:
-    counted = count_components(drawing)
+    own = count_components(drawing)
     known = {**(legend_of(drawing) or CUSTOM), **abbreviations_of(drawing)}
     pages = [(page, *plan_marks(page)) for page in drawing.pages]
     marks = [mark for _, found, _ in pages for mark in found if mark.code]
     missing, strange = _missing(marks, components.found, known)
     unread = sum(len(unread_outlines(page, found)) for page, found, _ in pages)
-    asked, unanswered = _unscheduled(counted, components)
+    asked, unanswered = _unscheduled(own, components)
     findings = [
-        *_finding(0, "error", "marks with a code of the legend are in no row", missing),
-        *_finding(0, "warning", "marks look like devices, and their codes are not known", strange),
+        *_finding(0, "error", "mark[s] with a code of the legend [is|are] in no row", missing),
+        *_finding(
+            0,
+            "warning",
+            "mark[s] look[s|] like [a device|devices], and [its code is|their codes are] not known",
+            strange,
+        ),
         *_unread(unread),
-        *_finding(1, "error", "rows have no mark on the drawing", _made_up(drawing, components, marks, counted)),
+        *_finding(1, "error", "row[s] [has|have] no mark on the drawing", _made_up(drawing, components, marks, own)),
         *_legend(components, known),
-        *_finding(3, "error", "devices of the drawing's schedule are in no row", unanswered),
+        *_finding(3, "error", "device[s] of the drawing's schedule [is|are] in no row", unanswered),
         *_pages(drawing),
         *_unsure(components),
     ]
@@ -152,22 +157,21 @@ def _unscheduled(counted: Components, components: Components) -> tuple[int, list
 def _pages(drawing: Drawing) -> Iterator[Finding]:
     unread = [str(page.number) for page in drawing.pages if page.read_by == "nobody"]
     if unread:
-        message = (
-            f"{len(unread)} pages are pictures and were not read: {', '.join(unread[:20])}. "
-            "Install text recognition: pip install 'penstock[ocr]'."
-        )
+        read = counted(len(unread), "page[s] [is a picture and was|are pictures and were] not read")
+        message = f"{read}: {', '.join(unread[:20])}. Install text recognition: pip install 'penstock[ocr]'."
         yield Finding(DRAWING_CHECKS[4], "error", message, len(unread), tuple(unread[:20]))
 
 
 def _unread(count: int) -> Iterator[Finding]:
     if count:
-        message = f"{count} outlines are drawn as those of tags are, and nothing was read in them."
+        words = "outline[s] [is|are] drawn as those of tags are, and no tag was read in [it|them]."
+        message = counted(count, words)
         yield Finding(DRAWING_CHECKS[0], "warning", message, count)
 
 
 def _unsure(components: Components) -> Iterator[Finding]:
     unsure = [one.designator for one in components.found if one.confidence < _UNSURE]
-    yield from _finding(4, "warning", "tags were hard to read", unsure)
+    yield from _finding(4, "warning", "tag[s] [was|were] hard to read", unsure)
 
 
 def _finding(check: int, severity: Severity, words: str, names: list[str]) -> Iterator[Finding]:

@@ -22,12 +22,14 @@ from penstock.systems.security_assistant.drawing.page import Page, Shape, TextRu
 
 LETTERS: Final = "A-ZÀ-ÖØ-Þ"
 _PART: Final = r"[A-Z]?\d{1,4}[A-Za-z]?"
-_NUMBER_TEXT: Final = rf"{_PART}(?:[-./_]{_PART}){{0,3}}"
+_SIDE: Final = r"(?:[-./_](?:IN|OUT|[A-Za-z]))?"
+"""Of two devices at one door: `CR-101/A`, `CR-101-OUT`."""
+_NUMBER_TEXT: Final = rf"{_PART}(?:[-./_]{_PART}){{0,3}}{_SIDE}"
 CODE: Final = re.compile(rf"[{LETTERS}]{{1,6}}")
 NUMBER: Final = re.compile(rf"#?({_NUMBER_TEXT})")
 _WHOLE: Final = re.compile(rf"([{LETTERS}]{{1,6}})([-–. _:/#]{{0,3}})({_NUMBER_TEXT})")
 _TAG: Final = re.compile(
-    rf"(?<![\w.-])([{LETTERS}]{{1,6}})([-–._]?)(\d{{1,4}}[A-Za-z]?(?:[-._][A-Z]?\d{{1,4}}[A-Za-z]?){{0,3}})(?![\w-]|\.\d)"
+    rf"(?<![\w.-])([{LETTERS}]{{1,6}})([-–._]?)(\d{{1,4}}[A-Za-z]?(?:[-._][A-Z]?\d{{1,4}}[A-Za-z]?){{0,3}}{_SIDE})(?![\w-]|\.\d)"
 )
 _MOST_WORDS: Final = 3
 """Beside tags in one text, as in `CR-12 (EXISTING)`; more are a sentence."""
@@ -45,7 +47,10 @@ _SHEET: Final = re.compile(r"[A-Z]{1,4}[-. ]?\d{1,4}(?:[.-]\d{1,3})?|-{1,3}")
 _OUTLINE_HEIGHTS: Final = (1.05, 9.0)
 """Of what is around a tag, by the height of its letters."""
 _MOST_IN_OUTLINE: Final = 4
+_BROKEN_TAG: Final = re.compile(rf"[{LETTERS}]{{2}}.*\d")
 _GRID_SAME: Final = 3.0
+_LONGEST: Final = 100.0
+"""Points from a text's middle to an outline that it runs through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,11 @@ class Mark:
 def tag_key(code: str, number: str) -> str:
     """The same for `CR-101`, `CR 101` and `CR101`."""
     return f"{code.upper()}|{number.upper().replace('_', '-')}"
+
+
+def without_side(number: str) -> str:
+    """`101` of `101/A`, `101-OUT` and `101A`."""
+    return re.sub(rf"{_SIDE[:-1]}$|(?<=\d)[A-Za-z]$", "", number)
 
 
 def key_of(designator: str) -> str:
@@ -372,7 +382,11 @@ def _counts_up(line: list[Mark], axis: str) -> bool:
 
 
 def unread_outlines(page: Page, marks: Sequence[Mark]) -> list[Shape]:
-    """Outlines that are drawn as those of tags are, at least three times, and in which nothing was read."""
+    """Outlines that are drawn as those of tags are, at least three times, and in which nothing was read.
+
+    What looks like a tag and became no mark, as `CR)101`, is as good as nothing.
+    """
+    used = {id(run) for mark in marks for run in mark.runs}
     alike = Counter(
         (mark.outline, round(mark.width), round(mark.height)) for mark in marks if mark.outline and mark.code
     )
@@ -382,5 +396,16 @@ def unread_outlines(page: Page, marks: Sequence[Mark]) -> list[Shape]:
         shape
         for shape in page.shapes
         if (shape.kind, round(shape.width), round(shape.height)) in boxes
-        and not any(nearby.within(shape.x, shape.y, shape.width / 2, shape.height / 2))
+        and not any(
+            _is_in(run, shape) and (id(run) in used or not _BROKEN_TAG.search(run.text))
+            for run in nearby.within(shape.x, shape.y, _LONGEST, _LONGEST)
+        )
     ]
+
+
+def _is_in(run: TextRun, shape: Shape) -> bool:
+    """Whether a text stands in an outline, or runs through its middle: one of two boxes that share a text."""
+    if abs(run.x - shape.x) <= shape.width / 2 and abs(run.y - shape.y) <= shape.height / 2:
+        return True
+    along, up = run.offset(shape.x, shape.y)
+    return abs(along) <= run.length / 2 and abs(up) <= run.size / 2

@@ -261,7 +261,7 @@ def _in_workbook(components: Components, sheets: dict[str, list[tuple[Any, ...]]
     written = {row[0] for row in sheets.get("Components", [])[1:]}
     missing = [one.designator for one in components.found if clean_text(one.designator) not in written]
     if missing:
-        yield _finding(0, "error", "are not in the workbook", missing)
+        yield _finding(0, "error", "[is|are] not in the workbook", missing)
 
 
 def _counts(components: Components, sheets: dict[str, list[tuple[Any, ...]]]) -> Iterator[Finding]:
@@ -270,7 +270,7 @@ def _counts(components: Components, sheets: dict[str, list[tuple[Any, ...]]]) ->
         written.setdefault(row[0], row[1])  # counts stand before what the context says, which may have the same name
     wrong = [kind for kind, count in components.by_type.items() if written.get(title_of(kind)) != count]
     if wrong:
-        yield _finding(1, "error", "have other counts in the summary", wrong)
+        yield _finding(1, "error", "[has another count|have other counts] in the summary", wrong)
 
 
 def _compare_stated(components: Components) -> Iterator[Finding]:
@@ -288,14 +288,14 @@ def _at_doors(components: Components) -> Iterator[Finding]:
         at.setdefault(one.door, set()).add(one.type)
     astray = [one.designator for one in components.found if one.type == "reader" and not one.door]
     if astray:
-        yield _finding(3, "warning", "are at no door that is on the drawing", astray)
+        yield _finding(3, "warning", "[is|are] at no door that is on the drawing", astray)
     doors = [one.designator for one in components.found if one.type == "door"]
     no_exit = [door for door in doors if "reader" in at.get(door, ()) and "exit_button" not in at[door]]
     if no_exit:
-        yield _finding(4, "warning", "have a reader and no exit button", no_exit)
+        yield _finding(4, "warning", "[has|have] a reader and no exit button", no_exit)
     no_glass = [door for door in doors if "magnetic_lock" in at.get(door, ()) and "break_glass" not in at[door]]
     if no_glass:
-        yield _finding(5, "warning", "have a magnetic lock and no break glass unit", no_glass)
+        yield _finding(5, "warning", "[has|have] a magnetic lock and no break glass unit", no_glass)
 
 
 def _plans_and_schedule(components: Components) -> Iterator[Finding]:
@@ -306,9 +306,9 @@ def _plans_and_schedule(components: Components) -> Iterator[Finding]:
     unplanned = [one.designator for one in compared if not one.on_plan]
     unscheduled = [one.designator for one in compared if not one.in_schedule]
     if unplanned:
-        yield _finding(6, "warning", "are in the drawing's schedule and on no plan", unplanned)
+        yield _finding(6, "warning", "[is|are] in the drawing's schedule and on no plan", unplanned)
     if unscheduled:
-        yield _finding(6, "warning", "are on a plan and not in the drawing's schedule", unscheduled)
+        yield _finding(6, "warning", "[is|are] on a plan and not in the drawing's schedule", unscheduled)
 
 
 def _finding(check: int, severity: Severity, words: str, names: list[str]) -> Finding:
@@ -318,4 +318,10 @@ def _finding(check: int, severity: Severity, words: str, names: list[str]) -> Fi
 def shown_finding(check: str, severity: Severity, words: str, names: list[str]) -> Finding:
     """A finding that names the first of those that it is about."""
     shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
-    return Finding(check, severity, f"{len(names)} {words}: {shown}.", len(names), tuple(names[:_SHOWN]))
+    return Finding(check, severity, f"{counted(len(names), words)}: {shown}.", len(names), tuple(names[:_SHOWN]))
+
+
+def counted(number: int, words: str) -> str:
+    """`counted(2, "row[s] [has|have] no mark")` is "2 rows have no mark"."""
+    chosen = re.sub(r"\[(?:([^|\]]*)\|)?([^\]]*)\]", lambda form: form[2] if number != 1 else form[1] or "", words)
+    return f"{number} {chosen}"

@@ -82,6 +82,8 @@ class Processor:
         self._begun = storage.now() if ends_in_time else None
         self._watch = watch
         self._stopping = stopping
+        self._is_ending = False
+        """Whether the write that ends this attempt has begun."""
 
     # ── claiming ─────────────────────────────────────────────────────────────────────────────────
 
@@ -149,6 +151,7 @@ class Processor:
         """
         stage = ""
         begun = self.storage.now() if self._begun is None else self._begun
+        self._is_ending = False
         with self._lease_renewer(job):
             try:
                 stages, reason = remaining(self.storage, job)
@@ -211,11 +214,13 @@ class Processor:
 
     def _complete(self, job: DrawingJob) -> DrawingJob:
         now = self.storage.now()
+        self._is_ending = True
         took = {"processing_time_seconds": round(now - (job.lifecycle.started_at or now), 3)}
         return self.storage.change_held(job, lambda current: transitions.completed(current, took, now))
 
     def _requeue(self, job: DrawingJob) -> DrawingJob:
         now = self.storage.now()
+        self._is_ending = True
         return self.storage.change_held(job, lambda current: transitions.requeued(current, now))
 
     def _fail(self, job: DrawingJob, stage: str, error: Exception) -> DrawingJob:
@@ -234,6 +239,7 @@ class Processor:
             return transitions.failed(current, stored, now)
 
         event = new_event(job, "error_occurred", now, form["message"], error=form["kind"], stage=stage)
+        self._is_ending = True
         return self.storage.change_held(job, change, event)
 
     def _report_repair(self, job: DrawingJob, stage: Stage, reason: str) -> None:
@@ -243,11 +249,15 @@ class Processor:
     def _lease_renewer(self, job: DrawingJob) -> LeaseRenewer:
         """Renews the lease while a stage runs. A worker that has lost it hears of it at its next write."""
 
-        def renew() -> None:
-            self.storage.change_held(job, lambda current: transitions.renewed(current, self.storage.now()))
-
-        lease = HeldLease(job.id, self._lease_seconds, renew)
+        lease = HeldLease(job.id, self._lease_seconds, lambda: self._renew(job))
         return LeaseRenewer(lambda: (lease,), name="penstock-security-lease")
+
+    def _renew(self, job: DrawingJob) -> None:
+        try:
+            self.storage.change_held(job, lambda current: transitions.renewed(current, self.storage.now()))
+        except LeaseLost:
+            if not self._is_ending:  # else it was our own write that ended it, and nobody has lost anything
+                raise
 
 
 def _with_tokens(job: DrawingJob, outcome: Outcome) -> dict[str, Any]:
