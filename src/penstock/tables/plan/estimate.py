@@ -105,7 +105,7 @@ class Estimate:
 
     def _time_lines(self) -> Iterator[str]:
         if self.seconds >= 5 or self.waits:
-            more = f", and DynamoDB's own time for {'; '.join(self.waits)}" if self.waits else ""
+            more = f", and DynamoDB's own time for {_together(self.waits)}" if self.waits else ""
             yield f"Time: {about(self.seconds)}{more}. Tables change side by side."
 
     def _money_lines(self) -> Iterator[str]:
@@ -118,7 +118,7 @@ class Estimate:
                 parts.append(f"{'at most ' if monthly > 0 else ''}{_dollars(abs(monthly))} {_more(monthly)} a month")
             yield f"Money: {', '.join(parts)} (AWS list prices, {PRICES.region}, {PRICES.as_of})."
         if self.unknown:
-            yield f"Money that is not known: {'; '.join(self.unknown)}."
+            yield f"Money that is not known: {_together(self.unknown)}."
 
     def form(self) -> dict[str, Any]:
         """For programs."""
@@ -140,6 +140,15 @@ class Estimate:
             "unknown": list(self.unknown),
             "prices": {"region": PRICES.region, "as_of": PRICES.as_of},
         }
+
+
+def _together(texts: tuple[str, ...]) -> str:
+    """`jobs: a; keys: b`; what is the same of several tables is said once: `jobs, keys: a`."""
+    tables: dict[str, list[str]] = {}
+    for text in texts:
+        table, _, what = text.partition(": ")
+        tables.setdefault(what, []).append(table)
+    return "; ".join(f"{', '.join(dict.fromkeys(several))}: {what}" for what, several in tables.items())
 
 
 def _more(dollars: Decimal) -> str:
