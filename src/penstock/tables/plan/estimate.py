@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal
 
 from penstock.client.wrappers.metering import DEFAULT_PRICES
-from penstock.tables.definitions.definition import Billing, Index, Table, Throughput, VectorIndex
+from penstock.tables.definitions.definition import Billing, Index, Throughput, VectorIndex
 from penstock.tables.plan.changes import (
     AddIndex,
     Blocks,
@@ -186,7 +186,8 @@ def _amounts(table: TableSurvey, change: Change) -> Iterator[Amount]:
 
     match change:
         case CreateTable(made):
-            yield monthly("capacity", _table_capacity(made))
+            if isinstance(made.billing, Throughput):  # on demand, it costs what it is used for
+                yield monthly("capacity", PRICES.capacity(made.billing) + _index_capacity(made.global_indexes))
         case AddIndex(VectorIndex()) | DropIndex(VectorIndex()):
             pass  # billed by the bytes that are written and searched: `_unknown` says so
         case AddIndex(Index() as index):
@@ -231,12 +232,6 @@ def _unknown(table: TableSurvey, change: Change) -> Iterator[str]:
             yield "later writes, each of which is also one of the new index"
         case _:
             pass
-
-
-def _table_capacity(table: Table) -> Decimal:
-    if not isinstance(table.billing, Throughput):
-        return Decimal(0)  # on demand, it costs what it is used for
-    return PRICES.capacity(table.billing) + _index_capacity(table.global_indexes)
 
 
 def _index_capacity(indexes: tuple[Index, ...]) -> Decimal:
