@@ -9,7 +9,8 @@
 1. There is one such table in a database (an account and region, a server, a file). A physical name is there only once,
    so every environment and prefix shares it. PENSTOCK_STATE_TABLE gives it another name: two people who use different
    names do not see each other.
-2. It is made by the first lease or write, pay per request. A read of a table that is not there finds nothing, and makes nothing.
+2. It is made by the first lease or write, pay per request. A read of a table that is not there finds nothing, and
+   makes nothing.
 3. A thing is a kind and a name, ("table", "orders"). A lease on it is granted by a conditional write: to one holder at
    a time, with a token that only grows (leases.py). Its item stays when it is released: tokens never begin again.
 4. Every record keeps the largest token that has written it. A write with a smaller one is refused: the first write of
