@@ -88,6 +88,10 @@ def test_a_write_without_its_key_says_what_is_needed(word: str) -> None:
 def test_errors_say_what_to_do() -> None:
     assert "There is orders" in run("-c", "SELECT * FROM ordrs", code=1).output
     assert "give --limit N" in run("-c", "SELECT * FROM orders LIMIT 3", code=1).output
+    for start in ("SELECT * FROM", "DELETE FROM", "UPDATE"):
+        told = run("-c", f"{start} shop-orders SET a = 1 WHERE customer = 'c1'", code=1).output
+        assert f'a name with - stands in double quotes: {start.split()[-1]} "shop-orders"' in told
+    assert "double quotes" not in run("-c", "SELECT * FROM orders WHERE note = 'from a-b' LIMIT 3", code=1).output
     told = run("--json", "-c", "SELECT * FROM orders WHERE date = 1", code=1)
     assert 'written "date"' in json.loads(told.stderr)["error"]["message"]
 

@@ -405,7 +405,7 @@ def test_a_local_index_becomes_a_global_one_where_the_partition_key_changes() ->
 # ── the command ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_command_walks_the_whole_way(tmp_path: Path) -> None:
+def test_the_command_walks_the_whole_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = str(tmp_path / "a.db")
     filled_world(url, count=40).close()
 
@@ -431,7 +431,13 @@ def test_the_command_walks_the_whole_way(tmp_path: Path) -> None:
     assert penstock("old", "--key", NEW_KEY, "--into", "new")[0] == 0
     code, text = penstock("confirm", "old")
     assert code == 0, text
-    assert text.endswith("when you no longer want it.\n")
+    read, destroy = (line.strip() for line in text.splitlines()[-2:])
+    monkeypatch.chdir(tmp_path)
+    for line in (read, f"{destroy} --yes --allow-destroy"):
+        told = CliRunner().invoke(cli, line.split()[1:])
+        assert told.exit_code == 0, told.output
+    with connect(url) as db:
+        assert "old" not in db.execute("ListTables")["TableNames"]
 
 
 def test_a_table_is_rekeyed_again_when_its_rekey_is_confirmed(tmp_path: Path) -> None:

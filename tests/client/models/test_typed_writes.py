@@ -55,6 +55,52 @@ def store():
         yield create(opened)
 
 
+@item("notes")
+class Note:
+    id: Attr[str] = attr(key=True)
+    count: Attr[int] = attr(default=0, name="n")
+    title: Attr[str] = attr(default="")
+    version: Attr[int] = attr(version=True, default=0)
+    others: Attr[dict[str, Any]] = attr(rest=True, default_factory=dict)
+
+
+@pytest.fixture
+def notes(store):
+    store.execute("CreateTable", create_request(Table.of(Note), "notes"))
+    return store.table(Note)
+
+
+def test_a_put_after_an_update_of_an_instance_does_not_undo_it(store, notes):
+    """Its version is that of the update, so that nothing would refuse it."""
+    note = Note("a", others={"old": 1, "kept": 2})
+    notes.put(note)
+    note.title = "not stored yet"
+    assert notes.update(note, Note.count.add(5), set={"new": 3}, remove=["old"]) is None
+    after = Note("a", 5, "not stored yet", 2, {"kept": 2, "new": 3})
+    assert note == after
+    with store.transaction() as t:
+        t.update(notes, note, Note.count.set(Note.count + 1), set={"new": 4})
+    assert note == Note("a", 6, "not stored yet", 3, {"kept": 2, "new": 4})
+    assert notes.update(note, Note.count.add(1), return_old=True).count == 6
+    assert (note.count, note.version) == (7, 4)
+    notes.put(note)
+    assert notes.get("a") == note
+
+
+def test_an_instance_whose_update_cannot_be_worked_out_keeps_its_old_version(store, notes):
+    """So that its next write is refused: what the table has, it does not know."""
+    store.table("notes").put({"id": "a", "base": 3, "version": 1})
+    note = Note("a", version=1)
+    with store.transaction() as t:
+        t.update(notes, note, Note.count.set(F("base")))
+    assert (note.count, note.version) == (0, 1)
+    with pytest.raises(penstock.VersionConflict):
+        notes.put(note)
+    note = notes.get("a")
+    notes.update(note, Note.count.set(F("base") + 1))
+    assert (note.count, note.version) == (4, 3)
+
+
 # ── transactions ─────────────────────────────────────────────────────────────────────────────────
 
 

@@ -21,6 +21,7 @@ from penstock.errors import (
 from penstock.tables.apply.apply import Interrupted, apply, ensure_tables
 from penstock.tables.apply.conversations import Pace, poll_seconds
 from penstock.tables.apply.table_changer import Finished, Progress
+from penstock.tables.definitions.aws_shapes import create_request
 from penstock.tables.definitions.definition import Index, Table, Throughput
 from penstock.tables.plan.plan import diff
 from penstock.tables.plan.survey import survey
@@ -82,6 +83,21 @@ def test_a_new_table_gets_its_settings_and_the_standard_tags() -> None:
         "Team": "blue",
     }
     assert 20 <= place.slept < 25
+
+
+def test_a_table_that_somebody_else_makes_meanwhile_is_waited_for_too() -> None:
+    """Else who made sure that it is there would write to a table that is CREATING."""
+    place = Place(table_seconds=20)
+    found = place.survey(JOBS)
+    place.inner.execute("CreateTable", create_request(JOBS, "jobs"))
+    report = apply(place.db, found, pace=place.pace())
+    assert (report.counts["skipped"], report.failures) == (1, ())
+    assert 20 <= place.slept < 25
+    place = Place(table_seconds=20)
+    found = place.survey(JOBS)
+    place.inner.execute("CreateTable", create_request(JOBS, "jobs"))
+    assert apply(place.db, found, pace=place.pace(waits_for_others=False)).counts["skipped"] == 1
+    assert place.slept == 0
 
 
 def test_every_change_of_a_table_is_made_and_waited_for() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from fleets import Place
@@ -104,9 +105,18 @@ def test_what_is_no_export_is_refused(text: str | bytes, reason: str) -> None:
 
 
 def test_an_export_of_what_cannot_be_is_refused() -> None:
-    text = export_text(Table("jobs", "id:S")).replace('"AttributeType": "S"', '"AttributeType": "BOOL"')
-    with pytest.raises(DefinitionError, match="has the type 'BOOL'"):
-        read_export(text, "jobs.json")
+    whole = export_text(Table("jobs", "id:S", indexes=[Index("by-x", "id:S")]))
+    for wrong, told in (
+        ('"AttributeType": "BOOL"', r"jobs.json:7: .*AttributeType is 'BOOL', and not one of S, N, B"),
+        ('"ProjectionType": "SOME"', r"jobs.json:2\d: .*is 'SOME', and not one of ALL, KEYS_ONLY, INCLUDE"),
+    ):
+        text = re.sub(wrong.partition(" ")[0] + ' "[A-Z]+"', wrong, whole)
+        with pytest.raises(ExportError, match=told):
+            read_export(text, "jobs.json")
+    broken = json.loads(whole)
+    broken["Table"]["TableName"] = "no such name"
+    with pytest.raises(DefinitionError, match="a character that DynamoDB refuses"):
+        read_export(json.dumps(broken), "jobs.json")
 
 
 def test_S1_6_the_summary_has_a_line_for_each_table() -> None:

@@ -174,7 +174,7 @@ def test_all_problems_of_a_folder_are_told_at_once(here: Path) -> None:
     places = sorted(one.located for one in caught.value.problems)
     assert len(places) == 2
     assert places[0].startswith("half.json:")
-    assert places[1].startswith("odd.json:1: table 'odd': key attribute 'id' has the type 'Q'")
+    assert places[1].startswith("odd.json:7: table 'odd': /Table/AttributeDefinitions/0/AttributeType is 'Q'")
     (here / "odd.json").unlink()
     with pytest.raises(ExportError, match=r"half\.json:\d+:\d+: it ends too early"):
         load(".", system_tables())

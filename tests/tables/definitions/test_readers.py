@@ -149,6 +149,7 @@ def test_a_global_table_is_its_replica_in_this_region(tmp_path: Path) -> None:
         ("[" * 5000, "nested too deep|broken YAML"),
         ("hello", "it is no definition"),
         ("a: 1", "it is not a CloudFormation template"),
+        ("TableName: jobs", "/KeySchema is missing|/AttributeDefinitions is missing"),
     ],
 )  # fmt: skip
 def test_hostile_yaml_is_refused(tmp_path: Path, text: str, reason: str) -> None:

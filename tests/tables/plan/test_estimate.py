@@ -71,6 +71,13 @@ def test_what_is_not_known_is_said() -> None:
     assert "and DynamoDB's own time for t0: ~ capacity" in found.lines[0]
 
 
+def test_what_is_the_same_of_several_tables_is_said_once() -> None:
+    units = Table("t", "id:S", billing=Throughput(5, 5))
+    time, _, unknown = of((PLAIN, units), (PLAIN, units), (PLAIN, PLAIN.replace(sse=True))).lines
+    assert "DynamoDB's own time for t0, t1: ~ capacity: on demand → 5 read, 5 write; t2: ~ enc" in time
+    assert unknown.endswith("known: t0, t1: requests, which are billed no more; t2: requests to KMS.")
+
+
 def test_what_costs_nothing_says_nothing_more() -> None:
     assert of((None, INDEXED), (PLAIN, INDEXED), items=10, size=1000).lines == ()
     assert of((PLAIN, Table("t", "other:S")), items=10**9, size=10**12).lines == (), "it is refused"

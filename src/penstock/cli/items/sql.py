@@ -57,6 +57,8 @@ _MOST_SEEN = 1_000  # attributes that are kept for completion
 _MOST_CHARACTERS = 1_000_000  # of one statement: a quote that is not closed would take the whole script
 _SHOWN_WIDTH = 76
 _AT = re.compile(r" at (\d+):(\d+):(\d+)\b")
+_TEXTS = re.compile(r"'[^']*'")
+_UNQUOTED = re.compile(r"\b(FROM|INTO|UPDATE)\s+(\w+(?:-\w+)+)", re.IGNORECASE)
 
 _HELP = """\
 A statement ends with ; and may have several lines. Texts are 'quoted', names plain or "quoted".
@@ -421,6 +423,8 @@ def _source(text: str) -> Source | None:
 
 def _hint(session: Session, error: PenstockError, text: str, place: Place | None) -> str:
     said = str(error)
+    if isinstance(error, ValidationException) and (unquoted := _UNQUOTED.search(_TEXTS.sub("''", text))):
+        return f'a name with - stands in double quotes: {unquoted[1]} "{unquoted[2]}"'
     if tokens.UNEXPECTED_KEYWORD in said and place is not None:
         word = text.splitlines()[place.line - 1][place.column - 1 :][: place.length]
         return f'{word} is a keyword: as a name it is written "{word}"'

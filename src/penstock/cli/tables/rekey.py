@@ -23,7 +23,7 @@ from penstock.cli.kit.exit_codes import INTERRUPTED, LEASE_LOST, NOT_FOUND, NOT_
 from penstock.cli.kit.options import confirm, db_option, json_option, same_command, yes_option
 from penstock.cli.kit.output import ProgressLine, print_json, print_result
 from penstock.cli.tables.options import pacer_of, policy_hint, rate_option, segments_option
-from penstock.cli.tables.rekey_command import rekey_line
+from penstock.cli.tables.rekey_command import destroy_lines, rekey_line
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables.definitions.definition import Table
@@ -189,8 +189,10 @@ DynamoDB cannot swap or rename tables. Until step 2, this undoes everything:
   {rollback}"""
 
 _CONFIRMED = """\
-Confirmed: {into} is complete. Give your programs that name; {source} is left as it is,
-and `penstock tables destroy` deletes it when you no longer want it."""
+Confirmed: {into} is complete. Give your programs that name; {source} is left as it is.
+To delete it when you no longer want it:
+  {read}
+  {destroy}"""
 
 
 @dataclass
@@ -359,7 +361,7 @@ class _Call:
     def _next(self, run: RekeyRun) -> dict[str, str]:
         """The commands that may follow."""
         if run.phase == "confirmed":
-            return {}
+            return destroy_lines(self.target, run.source)
         action = "confirm" if run.phase == "ready" else ""
         return {
             action or "continue": self._command(action, run.source),
@@ -391,7 +393,7 @@ class _Call:
         if run.phase == "ready":
             click.echo(_READY.format(source=run.source, into=run.into, **commands))
         elif run.phase == "confirmed":
-            click.echo(_CONFIRMED.format(source=run.source, into=run.into))
+            click.echo(_CONFIRMED.format(source=run.source, into=run.into, **commands))
         elif not held_by:
             click.echo(f"To continue it:\n  {commands['continue']}")
 

@@ -17,6 +17,14 @@ def rekey_line(target: str, action: str, source: str, *words: str) -> str:
     return shlex.join(["penstock", "tables", "rekey", *filter(None, [action]), source, *words, "--db", target])
 
 
+def destroy_lines(target: str, table: str) -> dict[str, str]:
+    """How a table is deleted that no definition may name any more: its definition is read, and then destroyed."""
+    folder = f"old-{table}"
+    read = ["import", table, "--as", "json", "--out", folder, "--db", target]
+    lines = {"read": read, "destroy": ["destroy", folder, "--db", target]}
+    return {name: shlex.join(["penstock", "tables", *words]) for name, words in lines.items()}
+
+
 def rekey_advice(survey: Survey) -> dict[str, str]:
     """For each table that cannot be altered: the command that carries its items over into one that is as defined."""
     target = click.get_current_context().params.get("target")

@@ -2,7 +2,8 @@
 
 1. A version is checked and counted by `put`, by `update` and by `delete` of an instance; a lost race is a
    VersionConflict. An `update` by key counts it and checks nothing.
-2. After a write the instance has the version that is stored; after one that failed it has the one it had.
+2. After a write the instance has the version that is stored, and after an update the attributes that it changed: else a
+   put of the instance would undo the update, with a version that is right. After a write that failed it is as it was.
 3. A repeat of our own write, whose first answer was lost, is not a conflict. Of a put, the stored item is the one that
    was sent. Of an update, it is the instance with the changes. Of a delete, there is none; but if the caller has a
    condition of its own, it is told that it failed, because another program may have deleted the item.
@@ -59,7 +60,7 @@ class TypedAliases(Aliases):
 class ItemWrite:
     """A put, update, delete or check of an item: its request, and what becomes of the instance."""
 
-    __slots__ = ("expected", "has_condition", "instance", "key", "kind", "model", "request")
+    __slots__ = ("changes", "expected", "has_condition", "instance", "key", "kind", "model", "request", "returns")
 
     def __init__(
         self,
@@ -81,11 +82,22 @@ class ItemWrite:
         """The version that the table should have; None where it is not checked."""
         self.has_condition = has_condition
         """Whether the caller has a condition of its own."""
+        self.changes: frozenset[str] = frozenset()
+        """The attributes that an update changes."""
+        self.returns = True
+        """Whether the caller is given what the answer has of the item."""
 
-    def finish(self) -> None:
-        """The write has happened (2)."""
-        if self.expected is not None and self.model.version is not None and self.kind in ("Put", "Update"):
-            setattr(self.instance, self.model.version.name, self.expected + 1)
+    def finish(self, stored: wire.Item | None = None) -> None:
+        """The write has happened, and left `stored`, where that is known (2)."""
+        if self.expected is None or self.model.version is None or self.kind not in ("Put", "Update"):
+            return
+        if self.kind == "Update":
+            try:
+                new = self.model.record.read(self._changed_item() if stored is None else stored)
+            except Exception:  # it cannot be told: with its old version, the next write of the instance is a conflict
+                return
+            self.model.record.take(self.instance, new, self.changes)
+        setattr(self.instance, self.model.version.name, self.expected + 1)
 
     def conflict(self, failed: ConditionFailed) -> VersionConflict | None:
         """The conflict that a failed condition is; None if the version was the expected one."""
@@ -97,7 +109,7 @@ class ItemWrite:
     def refuse(self, failed: ConditionFailed) -> None:
         """Raises what a failed condition is, unless the write is our own (3)."""
         if failed.maybe_ours and self._is_own(failed):
-            self.finish()
+            self.finish(failed.fields.get("Item"))
         else:
             raise (self.conflict(failed) or failed) from None
 
@@ -111,17 +123,20 @@ class ItemWrite:
 
     def _is_updated(self, stored: wire.Item) -> bool:
         """Whether the stored item is the instance with the changes of the update."""
-        from penstock.expressions.compiled.updates import compile_update  # only a lost answer needs it
-
-        names = self.request.get("ExpressionAttributeNames", {})
-        values = self.request.get("ExpressionAttributeValues", {})
         try:
-            update = compile_update(self.request["UpdateExpression"]).bind(names, values)
-            mine = self.model.record.read(update.apply(self.model.write(self.instance)))
-            theirs = self.model.record.read(stored)
+            mine, theirs = self.model.record.read(self._changed_item()), self.model.record.read(stored)
         except Exception:  # the instance was changed meanwhile, so that it says nothing
             return False
         return all(getattr(mine, one.name) == getattr(theirs, one.name) for one in self.model.record.fields)
+
+    def _changed_item(self) -> wire.Item:
+        """The instance's item with the changes of the update."""
+        from penstock.expressions.compiled.updates import compile_update  # transactions and lost answers need it
+
+        names = self.request.get("ExpressionAttributeNames", {})
+        values = self.request.get("ExpressionAttributeValues", {})
+        update = compile_update(self.request["UpdateExpression"]).bind(names, values)
+        return update.apply(self.model.write(self.instance))
 
     def action(self) -> Action:
         """The write as a part of a transaction."""
@@ -223,6 +238,7 @@ class ItemActions(Generic[M]):
         if text:
             request["UpdateExpression"] = text
         write = ItemWrite("Update", request, request["Key"], model, item, _version_of(model, item))
+        write.changes = frozenset(str(path_of(one)[0]) for one in (*sets, *removes, *adds, *deletes))
         return self._conditional(write, if_, aliases)
 
     def _delete(self, key: Any, if_: Where, kind: Kind = "Delete") -> ItemWrite:

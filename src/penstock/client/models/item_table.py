@@ -120,13 +120,17 @@ class ItemCalls(ItemActions[M], ABC, Generic[M, Got, New, Many, Scan, Writes, Co
     ) -> Got | New:
         """Changes attributes of the item, and makes it where it is missing: `update(key, User.visits.add(1))`.
 
-        `set` and its like are the dict handle's. With an instance as the key its version is checked.
+        `set` and its like are the dict handle's. With an instance as the key its version is checked, and the instance
+        is given what was changed.
         """
         if return_old and return_new:
             raise ValueError("DynamoDB returns the item before an update or after it, not both")
         write = self._update(key, changes, set, remove, add, delete, if_)
-        if return_old or return_new:
-            write.request["ReturnValues"] = "ALL_NEW" if return_new else "ALL_OLD"
+        if return_old:
+            write.request["ReturnValues"] = "ALL_OLD"
+        elif return_new or write.expected is not None:  # the instance is given what was changed
+            write.request["ReturnValues"] = "ALL_NEW"
+        write.returns = return_old or return_new
         return self._write(write)
 
     def delete(self, key: Any, *, if_: Where = None, return_old: bool = False) -> Got:
@@ -287,16 +291,16 @@ class ItemCalls(ItemActions[M], ABC, Generic[M, Got, New, Many, Scan, Writes, Co
         return None if found is None else self._decode_one(found)
 
     def _written(self, write: ItemWrite, answer: dict[str, Any]) -> Any:
-        write.finish()
         found = answer.get("Attributes")
-        return self._decode_one(found) if found else None
+        write.finish(found if write.request.get("ReturnValues") == "ALL_NEW" else None)
+        return self._decode_one(found) if found and write.returns else None
 
     def _refused(self, write: ItemWrite, error: ConditionalCheckFailedException) -> Any:
         """The item after an update of our own whose answer was lost; otherwise what was refused is raised."""
         failed = ConditionFailed.of(error, self.name, decode_item(write.key))
         write.refuse(failed)
         is_new = write.request.get("ReturnValues") == "ALL_NEW"
-        return self._decode_one(failed.fields["Item"]) if is_new else None
+        return self._decode_one(failed.fields["Item"]) if is_new and write.returns else None
 
 
 class ItemTable(

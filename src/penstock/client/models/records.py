@@ -133,11 +133,27 @@ class Record:
         return item
 
     def _write_rest(self, value: Any, item: wire.Item) -> None:
-        others = getattr(value, self.rest.name) if self.rest is not None else value.model_extra
-        for name, one in (others or {}).items():
+        for name, one in (self._others(value) or {}).items():
             if name in self.by_attribute or name in self.computed:
                 raise Refused(f"{name} stands among the rest, and {self.kind.__name__} has an attribute of that name")
             item[name] = encode(one, name)
+
+    def take(self, value: Any, new: Any, attributes: Iterable[str]) -> None:
+        """Gives an instance what another one has for these attributes."""
+        for attribute in attributes:
+            if one := self.by_attribute.get(attribute):
+                setattr(value, one.name, getattr(new, one.name))
+            elif (others := self._others(value)) is not None:
+                theirs = self._others(new) or {}
+                others.pop(attribute, None)
+                others |= {attribute: theirs[attribute]} if attribute in theirs else {}
+
+    def _others(self, value: Any) -> dict[str, Any] | None:
+        """The attributes of an instance that its class does not have."""
+        if self.rest is None and not self._extra:
+            return None
+        others: dict[str, Any] | None = getattr(value, self.rest.name) if self.rest else value.model_extra
+        return others
 
     # ── from the wire ────────────────────────────────────────────────────────────────────────────
 

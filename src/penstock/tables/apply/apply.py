@@ -157,9 +157,12 @@ def _silent(text: str) -> None:
     del text
 
 
-def make(db: Database, table: Table, name: str, tell: Tell = _silent) -> None:
-    """Makes the table of a definition with all its settings, and waits for it. One that is there is left as it is."""
-    live = inspect(db, name, settings=False)
+def make(db: Database, table: Table, name: str, tell: Tell = _silent, *, is_missing: bool = False) -> None:
+    """Makes the table of a definition with all its settings, and waits for it. One that is there is left as it is.
+
+    `is_missing`: a request was just told that there is none, and nobody looks again.
+    """
+    live = None if is_missing else inspect(db, name, settings=False)
     changes = (CreateTable(table),) if live is None else ()
     _work(db, TableSurvey(name, table, live, TablePlan(name, changes)), tell)
 

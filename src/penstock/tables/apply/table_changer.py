@@ -438,6 +438,8 @@ class TableChanger(TablePoller):
                 if not error.maybe_ours:
                     self._made_by_another = True
                     self.notes.append("somebody else has made it meanwhile: plan again to compare it")
+                    if self._pace.waits_for_others:
+                        yield from self._wait_until_active(unseen_ok=True, others=True)
                     return
                 break
         yield from self._wait_until_active(unseen_ok=True)

@@ -339,8 +339,9 @@ def maximum_of(shape: Mapping[str, Any], billing: Billing) -> Maximum | None:
         return None
     limit = shape.get("OnDemandThroughput") or {}
     read, write = (limit.get(f"Max{one}RequestUnits", UNLIMITED) for one in ("Read", "Write"))
-    found = Maximum(None if read == UNLIMITED else read, None if write == UNLIMITED else write)
-    return None if found == Maximum() else found
+    if read == write == UNLIMITED:
+        return None
+    return Maximum(None if read == UNLIMITED else read, None if write == UNLIMITED else write)
 
 
 def warm_of(shape: Mapping[str, Any], billing: Billing) -> Throughput | None:
@@ -350,8 +351,7 @@ def warm_of(shape: Mapping[str, Any], billing: Billing) -> Throughput | None:
         return None
     base = billing if isinstance(billing, Throughput) else ON_DEMAND_WARM
     found = Throughput(given.get("ReadUnitsPerSecond", base.read), given.get("WriteUnitsPerSecond", base.write))
-    own = units_of(shape.get("ProvisionedThroughput"))
-    return None if found in (base, own) else found
+    return None if found == base or found == units_of(shape.get("ProvisionedThroughput")) else found
 
 
 def stream_of(table: Mapping[str, Any]) -> str | None:

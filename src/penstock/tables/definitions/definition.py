@@ -29,7 +29,6 @@ PITR_DAYS = 35
 """How far back point-in-time recovery reaches unless told otherwise, and at most."""
 
 
-@checked_arguments
 @dataclass(frozen=True, slots=True, order=True)
 class Attribute:
     """A key attribute: its name and its type (S, N or B)."""
@@ -49,7 +48,6 @@ class Attribute:
         return f"{self.name}:{self.type}"
 
 
-@checked_arguments
 @dataclass(frozen=True, slots=True)
 class Key:
     """The attributes of a table's or an index's key: HASH parts, then RANGE parts."""

@@ -59,9 +59,13 @@ _FLAG = Leaf("true or false", lambda value: isinstance(value, bool))
 _WHOLE = Leaf("a whole number", lambda value: type(value) is int)
 _OBJECT = Leaf("an object or a text", lambda value: isinstance(value, dict | str))
 
-_ATTRIBUTES = shape(required="AttributeName AttributeType", several=True, AttributeName=_TEXT, AttributeType=_TEXT)
+_ATTRIBUTES = shape(
+    required="AttributeName AttributeType", several=True, AttributeName=_TEXT, AttributeType=_one_of("S", "N", "B")
+)
 _KEY = shape(required="AttributeName KeyType", several=True, AttributeName=_TEXT, KeyType=_one_of("HASH", "RANGE"))
-_PROJECTION = shape(required="ProjectionType", ProjectionType=_TEXT, NonKeyAttributes=_TEXTS)
+_PROJECTION = shape(
+    required="ProjectionType", ProjectionType=_one_of("ALL", "KEYS_ONLY", "INCLUDE"), NonKeyAttributes=_TEXTS
+)
 _UNITS = shape(
     required="ReadCapacityUnits WriteCapacityUnits",
     ReadCapacityUnits=_WHOLE,

@@ -311,17 +311,18 @@ def _type_conflicts(table: Table, where: str) -> Iterator[Problem]:
 
 
 def _count_problems(table: Table, where: str) -> Iterator[Problem]:
-    for kind, indexes, most in (
-        ("global", table.global_indexes, GLOBAL_INDEXES),
-        ("local", table.local_indexes, LOCAL_INDEXES),
-        ("vector", table.vector_indexes, VECTOR_INDEXES),
+    every, local = table.every_index, sum(index.local for index in table.indexes)
+    for kind, number, most in (
+        ("global", len(table.indexes) - local, GLOBAL_INDEXES),
+        ("local", local, LOCAL_INDEXES),
+        ("vector", len(table.vector_indexes), VECTOR_INDEXES),
     ):
-        if len(indexes) > most:
-            yield Problem(where, f"it has {len(indexes)} {kind} indexes", f"DynamoDB allows {most}; remove some")
-    for name, times in Counter(index.name for index in table.every_index).items():
+        if number > most:
+            yield Problem(where, f"it has {number} {kind} indexes", f"DynamoDB allows {most}; remove some")
+    for name, times in Counter(index.name for index in every).items():
         if times > 1:
             yield Problem(where, f"{times} of its indexes are called {name!r}", "Give each its own name")
-    listed = sum(len(index.projection) for index in table.every_index if isinstance(index.projection, tuple))
+    listed = sum(len(index.projection) for index in every if isinstance(index.projection, tuple))
     listed += sum(1 + len(index.filters) for index in table.vector_indexes)  # its vector and its filters count too
     if listed > PROJECTED_ATTRIBUTES:
         text = f"its indexes list {listed} projected attributes in all"
@@ -329,7 +330,9 @@ def _count_problems(table: Table, where: str) -> Iterator[Problem]:
 
 
 def _vector_table_problems(table: Table, where: str) -> Iterator[Problem]:
-    if table.vector_indexes and table.billing != "on-demand":
+    if not table.vector_indexes:
+        return
+    if table.billing != "on-demand":
         yield Problem(where, "it is provisioned and has vector indexes", 'They need billing="on-demand"')
     lengths: dict[str, int] = {}
     for index in table.vector_indexes:
@@ -413,8 +416,9 @@ def _ttl_problems(table: Table, where: str) -> Iterator[Problem]:
 
 
 def _capacity_problems(table: Table, where: str) -> Iterator[Problem]:
+    indexes = table.global_indexes
     parts = [(where, table.on_demand_max, table.warm)]
-    parts += [(f"{where}, index {one.name!r}", one.on_demand_max, one.warm) for one in table.global_indexes]
+    parts += [(f"{where}, index {one.name!r}", one.on_demand_max, one.warm) for one in indexes]
     for place, maximum, warm in parts:
         yield from _maximum_problems(table, place, maximum)
         read, write = LEAST_WARM if table.billing == "on-demand" else (1, 1)
@@ -422,7 +426,7 @@ def _capacity_problems(table: Table, where: str) -> Iterator[Problem]:
             text = f"its warm throughput is below {read:,} reads or {write:,} writes, which it has anyway"
             yield Problem(place, text, "Raise it, or leave it out")
     if table.billing == "on-demand":
-        for index in table.global_indexes:
+        for index in indexes:
             if index.throughput is not None:
                 place = f"{where}, index {index.name!r}"
                 yield Problem(place, "it has a throughput, and its table is on demand", "Leave it out")

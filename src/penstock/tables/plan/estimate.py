@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal
 
 from penstock.client.wrappers.metering import DEFAULT_PRICES
-from penstock.tables.definitions.definition import Billing, Index, Table, Throughput, VectorIndex
+from penstock.tables.definitions.definition import Billing, Index, Throughput, VectorIndex
 from penstock.tables.plan.changes import (
     AddIndex,
     Blocks,
@@ -105,7 +105,7 @@ class Estimate:
 
     def _time_lines(self) -> Iterator[str]:
         if self.seconds >= 5 or self.waits:
-            more = f", and DynamoDB's own time for {'; '.join(self.waits)}" if self.waits else ""
+            more = f", and DynamoDB's own time for {_together(self.waits)}" if self.waits else ""
             yield f"Time: {about(self.seconds)}{more}. Tables change side by side."
 
     def _money_lines(self) -> Iterator[str]:
@@ -118,7 +118,7 @@ class Estimate:
                 parts.append(f"{'at most ' if monthly > 0 else ''}{_dollars(abs(monthly))} {_more(monthly)} a month")
             yield f"Money: {', '.join(parts)} (AWS list prices, {PRICES.region}, {PRICES.as_of})."
         if self.unknown:
-            yield f"Money that is not known: {'; '.join(self.unknown)}."
+            yield f"Money that is not known: {_together(self.unknown)}."
 
     def form(self) -> dict[str, Any]:
         """For programs."""
@@ -140,6 +140,15 @@ class Estimate:
             "unknown": list(self.unknown),
             "prices": {"region": PRICES.region, "as_of": PRICES.as_of},
         }
+
+
+def _together(texts: tuple[str, ...]) -> str:
+    """`jobs: a; keys: b`; what is the same of several tables is said once: `jobs, keys: a`."""
+    tables: dict[str, list[str]] = {}
+    for text in texts:
+        table, _, what = text.partition(": ")
+        tables.setdefault(what, []).append(table)
+    return "; ".join(f"{', '.join(dict.fromkeys(several))}: {what}" for what, several in tables.items())
 
 
 def _more(dollars: Decimal) -> str:
@@ -177,7 +186,8 @@ def _amounts(table: TableSurvey, change: Change) -> Iterator[Amount]:
 
     match change:
         case CreateTable(made):
-            yield monthly("capacity", _table_capacity(made))
+            if isinstance(made.billing, Throughput):  # on demand, it costs what it is used for
+                yield monthly("capacity", PRICES.capacity(made.billing) + _index_capacity(made.global_indexes))
         case AddIndex(VectorIndex()) | DropIndex(VectorIndex()):
             pass  # billed by the bytes that are written and searched: `_unknown` says so
         case AddIndex(Index() as index):
@@ -222,12 +232,6 @@ def _unknown(table: TableSurvey, change: Change) -> Iterator[str]:
             yield "later writes, each of which is also one of the new index"
         case _:
             pass
-
-
-def _table_capacity(table: Table) -> Decimal:
-    if not isinstance(table.billing, Throughput):
-        return Decimal(0)  # on demand, it costs what it is used for
-    return PRICES.capacity(table.billing) + _index_capacity(table.global_indexes)
 
 
 def _index_capacity(indexes: tuple[Index, ...]) -> Decimal:

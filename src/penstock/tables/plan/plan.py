@@ -56,6 +56,10 @@ OTHER_KEY = "DynamoDB cannot alter a primary key"
 OTHER_LOCAL_INDEXES = "DynamoDB makes local indexes with their table, and cannot alter them later"
 
 
+Kept = tuple[tuple[Index, Index], ...]
+"""The global indexes that stay, as they are and as they should be."""
+
+
 def diff(live: Table | None, wanted: Table | None) -> tuple[Change, ...]:
     """The changes that turn `live` into `wanted`, in the order they must run."""
     if live is None:
@@ -123,23 +127,23 @@ def _removals(live: Table, wanted: Table) -> Iterator[Change]:
 
 
 def _updates(live: Table, wanted: Table) -> Iterator[Change]:
-    yield from _capacity(live, wanted)
+    kept = _kept_indexes(live, wanted)
+    yield from _capacity(live, wanted, kept)
     on_demand = wanted.billing == "on-demand"
     stays_on_demand = on_demand and live.billing == "on-demand"
     if on_demand and _differs(live.on_demand_max if stays_on_demand else None, wanted.on_demand_max):
         yield SetMaximum(wanted.on_demand_max or Maximum())
-    for before, after in kept_indexes(live, wanted):
+    for before, after in kept:
         if on_demand and _differs(before.on_demand_max if stays_on_demand else None, after.on_demand_max):
             yield SetIndexMaximum(after.name, after.on_demand_max or Maximum())
-    yield from _warm_changes(live, wanted)
+    yield from _warm_changes(live, wanted, kept)
     if wanted.table_class is not None and wanted.table_class != (live.table_class or "STANDARD"):
         yield SetTableClass(wanted.table_class)
     if wanted.sse is not None and not same_key(live.sse or False, wanted.sse):
         yield SetSse(wanted.sse)
 
 
-def _capacity(live: Table, wanted: Table) -> Iterator[Change]:
-    kept = kept_indexes(live, wanted)
+def _capacity(live: Table, wanted: Table, kept: Kept) -> Iterator[Change]:
     match live.billing, wanted.billing:
         case Throughput() as before, Throughput() as after:
             if before != after:
@@ -186,18 +190,18 @@ def _policy_changes(live: Table, wanted: Table) -> Iterator[Change]:
         yield SetResourcePolicy(after, before) if after else RemoveResourcePolicy()
 
 
-def kept_indexes(live: Table, wanted: Table) -> tuple[tuple[Index, Index], ...]:
+def _kept_indexes(live: Table, wanted: Table) -> Kept:
     """The global indexes that stay, as they are and as they should be."""
     pairs = ((live.index(after.name), after) for after in wanted.global_indexes)
     return tuple((before, after) for before, after in pairs if before is not None and before.shape == after.shape)
 
 
-def _warm_changes(live: Table, wanted: Table) -> Iterator[Change]:
+def _warm_changes(live: Table, wanted: Table, kept: Kept) -> Iterator[Change]:
     if wanted.warm is not None:
         risen = _raise_capacity(live.warm, live.billing, wanted.warm)
         if risen is not None:
             yield SetWarm(risen)
-    for before, after in kept_indexes(live, wanted):
+    for before, after in kept:
         if after.warm is not None:
             risen = _raise_capacity(before.warm, before.throughput or live.billing, after.warm)
             if risen is not None:

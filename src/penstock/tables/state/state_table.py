@@ -9,7 +9,8 @@
 1. There is one such table in a database (an account and region, a server, a file). A physical name is there only once,
    so every environment and prefix shares it. PENSTOCK_STATE_TABLE gives it another name: two people who use different
    names do not see each other.
-2. It is made by the first write, pay per request. A read of a table that is not there finds nothing, and makes nothing.
+2. It is made by the first lease or write, pay per request. A read of a table that is not there finds nothing, and
+   makes nothing.
 3. A thing is a kind and a name, ("table", "orders"). A lease on it is granted by a conditional write: to one holder at
    a time, with a token that only grows (leases.py). Its item stays when it is released: tokens never begin again.
 4. Every record keeps the largest token that has written it. A write with a smaller one is refused: the first write of
@@ -275,7 +276,7 @@ class StateTable:
         ends_at = time.monotonic() + wait_seconds
         owner = new_owner()
         while True:
-            item = self._get(thing, _LEASE_KEY)
+            item = self._get(thing, _LEASE_KEY, makes_table=True)
             if item is None or self._is_takeable(item):
                 granted = self._try_grant(thing, item, owner, purpose)
                 if granted is not None:
@@ -465,12 +466,15 @@ class StateTable:
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────
 
-    def _get(self, thing: Thing, sort: str) -> dict[str, Any] | None:
+    def _get(self, thing: Thing, sort: str, *, makes_table: bool = False) -> dict[str, Any] | None:
+        """`makes_table`: what was looked for is written next, and would be refused without its table."""
         request = {"TableName": self.name, "Key": _key(thing, sort), "ConsistentRead": True}
         with self._refusals_told():
             try:
                 found: dict[str, Any] | None = self._db.execute("GetItem", request).get("Item")
             except ResourceNotFoundException:
+                if makes_table:
+                    make(self._db, definition(self.name), self.name, is_missing=True)
                 return None  # (2)
         return found
 
@@ -516,7 +520,7 @@ class StateTable:
             try:
                 self._db.execute(operation, whole)
             except ResourceNotFoundException:
-                make(self._db, definition(self.name), self.name)  # (2)
+                make(self._db, definition(self.name), self.name, is_missing=True)  # (2)
                 self._db.execute(operation, whole)
 
     @contextmanager

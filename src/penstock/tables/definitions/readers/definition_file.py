@@ -54,7 +54,7 @@ def _descriptions(document: Any, file: str) -> list[Any]:
     for one in several:
         if not isinstance(one, dict) or not isinstance(one.get("Table", one), dict):
             raise ExportError(file, "it is no definition")
-        if "KeySchema" not in one.get("Table", one):
+        if not {"AttributeDefinitions", "KeySchema", "TableName"} & one.get("Table", one).keys():
             if one.get("format") == "penstock tables plan":
                 raise ExportError(file, "it is a saved plan, which only `penstock tables apply` reads")
             kinds = "a CloudFormation template, the output of `terraform show -json`, or a table's description"
