@@ -11,8 +11,8 @@ from test_tables import applied, here, on, put, run  # noqa: F401 - fixtures
 
 from penstock.cli.main import cli
 from penstock.client.database import connect
-from penstock.tables.apply.apply import make
-from penstock.tables.definitions.definition import Table
+from penstock.tables.apply.apply import ensure_tables, make
+from penstock.tables.definitions.definition import Table, VectorIndex
 
 pytestmark = pytest.mark.usefixtures("here", "applied")
 
@@ -131,6 +131,15 @@ def test_a_change_that_is_none_is_refused() -> None:
         "change-index", *on("mine:after", "--table", "jobs", "--index", "nothing", "--yes", "--allow-destroy"), code=1
     )
     assert "there is no such index" in result.output
+
+
+def test_a_vector_index_is_not_changed_but_made_under_another_name() -> None:
+    with connect("tables.db") as db:
+        index = VectorIndex("near", "e", dimensions=3, distance="cosine")
+        ensure_tables(db, [Table("app-dev-papers", "id:S", vector_indexes=[index])])
+    result = run("change-index", *on("mine:before", "--table", "app-dev-papers", "--index", "near"), code=1)
+    assert "papers, index near: it is a vector index" in result.output
+    assert "apply --drop-index app-dev-papers.near" in result.output
 
 
 def test_change_index_dry_run_and_without_yes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,17 @@ def test_a_bucket_that_is_not_there_is_named(tmp_path: Path, s3: Any):
         with pytest.raises(BucketFailure) as caught:
             buckets.bucket("no-such-bucket", None, ACCOUNT)
         assert caught.value.code == "S3NoSuchBucket"
+
+
+def test_a_file_whose_name_is_no_text_is_named(tmp_path: Path):
+    (tmp_path / "lake").mkdir()
+    try:
+        (tmp_path / "lake" / os.fsdecode(b"a\xff")).touch()
+    except OSError:
+        pytest.skip("this file system takes text only")
+    with pytest.raises(BucketFailure, match=r"'a\\udcff' is not UTF-8") as caught:
+        list(open_buckets(tmp_path).bucket("lake", None, ACCOUNT).list("a"))
+    assert caught.value.code == "S3InvalidKey"
 
 
 @pytest.mark.parametrize("where", ["/no/such/folder", "s3://bucket", "s3://?colour=red"])

@@ -317,6 +317,18 @@ def _until(is_so, seconds: float = 30.0) -> None:
     assert is_so()
 
 
+def test_a_stream_that_was_read_to_its_end_before_it_was_switched_on_again_is_followed_at_once(db: Database) -> None:
+    orders = db.table("orders")
+    assert list(orders.changes("mailer", follow=False)) == []
+    orders.put({"id": "o1"})
+    db.execute("UpdateTable", {"TableName": "orders", "StreamSpecification": {"StreamEnabled": False}})
+    assert [one.keys for one in orders.changes("mailer", follow=False)] == [{"id": "o1"}]
+    on = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
+    db.execute("UpdateTable", {"TableName": "orders", "StreamSpecification": on})
+    orders.put({"id": "o2"})
+    assert [one.keys for one in orders.changes("mailer", follow=False)] == [{"id": "o2"}]
+
+
 def test_over_http_a_consumer_is_woken_by_the_server_and_goes_on_after_a_restart(path: str) -> None:
     with connect(path) as db, running_server(db.engine) as server, connect(server.url) as remote:
         make(remote, Table("orders", key="id:S", stream="NEW_IMAGE"), "orders")

@@ -98,7 +98,7 @@ class FolderBucket:
                 raise no_such_bucket(str(self._folder))
             for parts, found in self._tree.files(tuple(folders), begins):
                 if parts[0] not in (STAGING, MANIFEST):
-                    yield StoredObject("/".join(parts), found.st_size)
+                    yield StoredObject(_key(parts), found.st_size)
 
     def open(self, key: str) -> ObjectBytes:
         with self._translated_errors(key), self._tree.place(_parts(key)) as place:
@@ -113,6 +113,15 @@ class FolderBucket:
             if not self._folder.is_dir():
                 raise no_such_bucket(str(self._folder)) from error
             raise _failure(errors.from_oserror(f"{self._folder}/{key}", error)) from error
+
+
+def _key(parts: tuple[str, ...]) -> str:
+    key = "/".join(parts)
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        raise BucketFailure("S3InvalidKey", f"The name of the file {key!r} is not UTF-8, as a key must be.") from None
+    return key
 
 
 def _parts(key: str) -> tuple[str, ...]:

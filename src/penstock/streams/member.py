@@ -27,7 +27,7 @@ from penstock.streams.shard_tree import ShardState, balance
 _LOG = logging.getLogger("penstock.streams")
 
 _SEARCH_SECONDS: Final = 60.0
-"""How often somebody of the group looks for shards that no ended shard has led to."""
+"""How often somebody of the group looks for shards that no ended shard has led to, while others are open."""
 
 Place = tuple[str, str]
 """A stream's label and a shard's id."""
@@ -135,7 +135,9 @@ class Member:
     def look(self) -> None:
         """Reads the group, and does what is due: finds shards, takes, asks, marks what is to be handed over."""
         group, shards = self._read()
-        is_due = not group.ready or self._groups.clock.now() - group.found_at > _SEARCH_SECONDS
+        # Where all is read, a stream that was switched off and on again has new shards, and nothing else.
+        is_read = all(one.ended for one in shards)
+        is_due = not group.ready or is_read or self._groups.clock.now() - group.found_at > _SEARCH_SECONDS
         if is_due and (self._groups.begin_search(group) or not group.ready):
             self.find_shards(group, shards)
             group, shards = self._read()

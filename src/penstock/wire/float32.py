@@ -20,6 +20,8 @@ BYTES: Final = 4
 LARGEST: Final = "3.4028235E38"
 """As DynamoDB's texts name it."""
 
+_LARGEST_FLOAT: Final = 2.0**128 - 2.0**104
+
 _SMALLEST_NORMAL: Final = 2.0**-126
 _HALF_STEPS_OF_SUBNORMALS: Final = 2.0**150
 _SHORTEST_DIGITS: Final = range(6, 10)  # six digits always come back, and nine always do
@@ -59,11 +61,11 @@ def to_floats(data: bytes) -> tuple[float, ...]:
 
 
 def rounded(value: float) -> float:
-    """The nearest number of 32 bits; infinite where there is none."""
+    """The nearest number of 32 bits, also of a number beyond the largest: JSON has no infinity."""
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.copysign(_LARGEST_FLOAT, value)
 
 
 def shortest_text(value: float) -> str:

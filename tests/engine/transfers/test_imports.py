@@ -370,6 +370,30 @@ def test_an_object_that_is_shorter_when_its_import_is_continued_is_at_its_end(
         assert (told["ImportStatus"], counts(told)) == ("COMPLETED", (2_000, 2_000, 0))
 
 
+def test_an_import_that_cannot_be_done_stops_no_other(
+    db: Database, bucket: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(runner, "_FIRST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(runner, "TRIES", 2)
+    read = object_records.json_records
+
+    def failing(pieces: Iterator[bytes]) -> Iterator[object_records.Found]:
+        for piece in pieces:
+            if piece.startswith(b"poison"):
+                raise TypeError("nobody expected this")
+            yield from read(iter([piece]))
+
+    monkeypatch.setattr(object_records, "json_records", failing)
+    write(bucket, "bad/1", b"poison")
+    write(bucket, "good/1", lines("a"))
+    bad = begin_import(db, "first", "bad/")
+    assert import_table(db, "second", "good/")["ImportStatus"] == "COMPLETED"
+    told = ended_import(db, bad)
+    assert (told["ImportStatus"], told["FailureCode"]) == ("FAILED", "InternalFailure")
+    assert told["FailureMessage"] == "TypeError('nobody expected this')"
+    assert "nobody expected this" in caplog.text
+
+
 def test_what_is_decompressed_comes_in_blocks_however_well_it_was_compressed():
     zstandard = pytest.importorskip("zstandard")
     text = b"\n" * 50_000_000  # 1.6 KB

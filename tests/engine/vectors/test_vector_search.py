@@ -70,6 +70,14 @@ def test_scores_are_rounded_to_32_bits_and_the_nearest_come_first(
         assert one["Score"] == fround(one["Score"])
 
 
+@pytest.mark.parametrize("function", ["EUCLIDEAN", "DOT_PRODUCT"])
+def test_a_score_beyond_32_bits_is_the_largest_number_and_not_null(engine: Engine, function: str) -> None:
+    engine.execute("CreateTable", vector_table("things", vector_index(function=function)))
+    put(engine, "things", "far", "-3e38", 0, 0)
+    (one,) = search(engine, "things", "3e38", 0, 0)["SearchResults"]
+    assert one["Score"] == math.copysign(2.0**128 - 2.0**104, 1 if function == "EUCLIDEAN" else -1)
+
+
 def test_top_k_bounds_the_answer_and_there_are_no_pages(filled: Engine) -> None:
     assert found(filled, "things", 1, 0, 0, index="COSINE", top=2) == ["a", "d"]
     answer = search(filled, "things", 1, 0, 0, index="COSINE", top=100)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from table_strategies import tables
 
-from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput
+from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput, VectorIndex
 from penstock.tables.plan.changes import (
     Blocks,
     Destroys,
@@ -79,6 +79,16 @@ def test_an_index_of_another_key_says_that_queries_will_fail() -> None:
     text = render_text(plan_of([plan_table("users", WITH_INDEX, changed)]))
     assert "- index by-date" in text
     assert "`penstock tables change-index` leaves no gap" in text
+
+
+def test_a_vector_index_of_another_shape_is_not_for_change_index() -> None:
+    was, wanted = (
+        Table("papers", "id:S", vector_indexes=[VectorIndex("near", "e", dimensions=3, distance=distance)])
+        for distance in ("cosine", "euclidean")
+    )
+    text = render_text(plan_of([plan_table("papers", wanted, was)]))
+    assert "a new one under another name leaves no gap" in text
+    assert "change-index" not in text
 
 
 def test_pieces_have_styles() -> None:

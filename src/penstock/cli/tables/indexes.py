@@ -287,6 +287,12 @@ def _changed_index(
     by_new = None if defined is None else defined.index(new)
     by_old = None if defined is None else defined.index(old)
     base = there or ready or by_new or by_old
+    if base is None and live.table.vector_index(old) is not None:
+        table = live.facts.name
+        instead = (
+            f"Define one of another name, `apply` it, and drop the old one with `apply --drop-index {table}.{old}`"
+        )
+        raise IndexRefused(table, old, "it is a vector index", instead)
     if base is None:
         raise IndexRefused(live.facts.name, old, "there is no such index", "Use `penstock tables add-index`")
     if given.anything or no_sort_key:

@@ -4,7 +4,9 @@
    up what a killed process left. An engine without buckets leaves them to one that has some.
 2. A bucket that cannot be reached is tried again, `TRIES` times and less and less often; other trouble with it ends the
    transfer: FAILED, with DynamoDB's code.
-3. The thread rests after each piece of work for half as long as it took. It is a daemon, and can be cut off anywhere.
+3. What fails in one transfer stops no other. Only trouble with the file itself, such as a full disk, stops all; then
+   they wait until it is over.
+4. The thread rests after each piece of work for half as long as it took. It is a daemon, and can be cut off anywhere.
 """
 
 from __future__ import annotations
@@ -132,6 +134,11 @@ class Runner:
             return self._fail(transfer, failure)
         except SourceGone as gone:
             return self._fail(transfer, BucketFailure("TableNotFound", str(gone)))
+        except (StorageError, sqlite3.Error):
+            raise
+        except Exception as error:
+            _LOG.exception("%s failed.", transfer.arn)
+            return self._fail(transfer, BucketFailure("InternalFailure", repr(error)[:500], retryable=True))
         if not is_more:
             self._forget(transfer.id)
         return True

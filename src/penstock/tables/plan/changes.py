@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from penstock.tables.definitions.aws_shapes import ON_DEMAND_WARM
-from penstock.tables.definitions.definition import AnyIndex, Attribute, Billing, Index, Maximum, Table, Throughput
+from penstock.tables.definitions.definition import (
+    AnyIndex,
+    Attribute,
+    Billing,
+    Index,
+    Maximum,
+    Table,
+    Throughput,
+    VectorIndex,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +280,8 @@ def cost_of(change: Change, items: int = 0) -> Cost:
             return Destroys(f"destroys the table and its {count(items, 'item')}")
         case ReplaceTable():
             return Refused("use `penstock tables rekey`, which keeps the data")
+        case DropIndex(VectorIndex(), replaced=True):
+            return Destroys("searches of it fail until it is made again; a new one under another name leaves no gap")
         case DropIndex(replaced=True):
             return Destroys("queries on it fail until it is made again; `penstock tables change-index` leaves no gap")
         case DropIndex():
