@@ -15,7 +15,7 @@ from markupsafe import escape
 
 from penstock.jobs.model.job import JobError
 from penstock.web.dashboard.job_list import Filter, jobs_address
-from penstock.web.dashboard.site import linked
+from penstock.web.dashboard.site import linked, sentence
 
 ODD = 'Größe & "Söhne" GmbH: status:failed'
 
@@ -92,6 +92,12 @@ def test_a_blocked_job_and_a_failed_parent_lead_to_the_job_that_is_the_cause(wor
     assert message is not None
     assert message[1] == f'<a class="in-text" href="/jobs/{cause.id}">{cause.id}</a> is failed: &lt;b&gt;'
     assert f'class="in-text" href="/jobs/{failed.id}"' not in page, "a page does not lead to itself"
+
+
+def test_a_command_in_a_sentence_is_shown_as_one() -> None:
+    text = "Only SELECT is run here, `penstock sql <x>` does more"
+    assert sentence(text) == ('Only SELECT is run here, <code class="command">penstock sql &lt;x&gt;</code> does more')
+    assert sentence("a `b") == 'a <code class="command">b</code>'
 
 
 def test_what_is_linked_is_escaped_first() -> None:

@@ -154,6 +154,7 @@ def make_environment(show_time: Callable[[float | None], Markup]) -> Environment
         query=lambda pairs: urlencode(pairs),
         words=lambda text: str(text).replace("_", " "),
         linked=linked,
+        sentence=sentence,
     )
     environment.globals.update(asset=asset, jobs_address=jobs_address)
     return environment
@@ -205,6 +206,13 @@ def linked(text: str, here: str = "") -> Markup:
         return found[0] if found[0] == here else f'<a class="in-text" href="/jobs/{found[0]}">{found[0]}</a>'
 
     return Markup(_JOB_ID.sub(link, str(escape(text))))  # noqa: S704
+
+
+def sentence(text: str, here: str = "") -> Markup:
+    """One of our own sentences: what is between backticks is a command, ids of jobs are links."""
+    parts = [linked(part, here) for part in text.split("`")]
+    parts[1::2] = [Markup('<code class="command">{}</code>').format(part) for part in text.split("`")[1::2]]
+    return Markup("").join(parts)
 
 
 def took(seconds: float) -> str:
