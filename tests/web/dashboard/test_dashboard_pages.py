@@ -456,6 +456,8 @@ def test_what_runs_shows_its_progress_before_its_arguments_and_what_has_not_run_
     page = world.page(f"/jobs/{running.id}")
     assert page.index('id="h-args"') < page.index('id="h-progress"') and page.count('id="h-progress"') == 1
     assert "<span>100 %</span><span>50 %</span><span>0 %</span>" in page
+    page = world.page(f"/jobs/{world.running('silent').id}")
+    assert "No progress has been reported." in page and "<b>0 %</b>" not in page
     page = world.page(f"/jobs/{world.made().id}")
     assert "It has not run yet." in page and "timeline" not in page
 
