@@ -38,7 +38,7 @@ def test_a_job_that_waits_for_a_slot_says_who_holds_it_and_how_many_come_first(s
     store.complete(store.get(holder.id))
     assert why(store, rest[0]) == "is next: a worker is about to take it."
     assert why(store, rest[1]) == "is among the next with the concurrency key 'k', which has a free slot."
-    in_line = "of which 1 may run at once: 1 that wait for the same come first"
+    in_line = "of which 1 may run at once: 1 that waits for the same comes first"
     assert why(store, rest[2]) == f"waits for the concurrency key 'k', {in_line}."
 
 
@@ -62,7 +62,7 @@ def test_a_job_in_line_says_how_many_come_first(store: JobStore) -> None:
     other = made(store, tenant="b")
     urgent = made(store, priority=9)
     assert why(store, urgent) == "is next: a worker is about to take it."
-    assert why(store, first[0]) == "is in line: 1 come first, with a higher priority."
+    assert why(store, first[0]) == "is in line: 1 comes first, with a higher priority."
     assert why(store, own[2]) == "is in line: 6 come first, 3 of them with a higher priority."
     assert int(why(store, other).split()[3]) <= 4  # its tenant's turn is before the other's second
 

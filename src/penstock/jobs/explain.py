@@ -155,7 +155,7 @@ def _waiting(job: Job, around: Surroundings) -> str:
     if key is not None and len(around.slot_holders) >= most > 0 and job.id not in around.slot_holders:
         holders = ", ".join(around.slot_holders[:3])
         are = "is" if most == 1 else "are"
-        first = f"; {_many(around.ahead.of_key)} that wait for the same come first" if around.ahead.of_key else ""
+        first = f"; {_same_first(around.ahead.of_key)}" if around.ahead.of_key else ""
         return f"waits because {most} with the concurrency key {key!r} {are} running already: {holders}{first}"
     if job.pool == RATE_POOL:
         return _no_worker(job, around) or _in_rate_pool(job, around)
@@ -175,7 +175,7 @@ def _in_pool(job: Job, around: Surroundings) -> str:
     if ahead < job.max_concurrent - len(around.slot_holders):
         return f"is among the next with the concurrency key {key!r}, which has a free slot"
     at_once = f"of which {job.max_concurrent:,} may run at once"
-    return f"waits for the concurrency key {key!r}, {at_once}: {_many(ahead)} that wait for the same come first"
+    return f"waits for the concurrency key {key!r}, {at_once}: {_same_first(ahead)}"
 
 
 def _in_rate_pool(job: Job, around: Surroundings) -> str:
@@ -183,7 +183,7 @@ def _in_rate_pool(job: Job, around: Surroundings) -> str:
     rate, ahead = parse_rate(job.rate), around.ahead.of_rate
     slot, _ = rate.next_slot(around.rate_arrival + ahead * rate.interval, around.now)
     when = f"in about {span(slot - around.now)}" if ahead < MOST_COUNTED else f"in {span(slot - around.now)} or later"
-    first = f"{_many(ahead)} that wait for the same come first, and " if ahead else ""
+    first = f"{_same_first(ahead)}, and " if ahead else ""
     return f"waits for its rate, {job.rate} for {job.rate_key!r}: {first}it starts {when}"
 
 
@@ -209,7 +209,7 @@ def _in_line(job: Job, around: Surroundings) -> str:
             "checkpoint, because a worker died while it ran"
         )
     ahead, urgent = around.ahead.ready, around.ahead.urgent
-    first = f"{_many(ahead)} come first"
+    first = f"{_many(ahead)} {'comes' if ahead == 1 else 'come'} first"
     if 0 < urgent < ahead:
         first += f", {_many(urgent)} of them with a higher priority"
     elif urgent:
@@ -224,6 +224,10 @@ def _in_line(job: Job, around: Surroundings) -> str:
                 "while it ran; a worker that is busy waits up to 30 s for that"
             )
     return f"is in line: {first}" if ahead else "is next: a worker is about to take it"
+
+
+def _same_first(count: int) -> str:
+    return f"{_many(count)} that {'waits for the same comes' if count == 1 else 'wait for the same come'} first"
 
 
 def _many(count: int) -> str:

@@ -16,6 +16,7 @@ import pytest
 from dashboard_world import World
 
 from penstock.jobs.model.job import JobError
+from penstock.jobs.scheduler.schedules import Schedules
 from penstock.pipelines import Pipeline, StepContext
 from penstock.web.dashboard.app import running_dashboard
 
@@ -128,6 +129,9 @@ def test_no_list_hides_its_buttons_on_a_laptop(world: World, browser: Any) -> No
             "send_mail", queue="warteschlange-für-große-aufgaben-" * 4, tenant="Größe & Söhne GmbH — 東京支店 " * 5
         )
         world.store.fail(world.running("send_mail"), JobError("ConnectionError", "refused " * 40))
+        schedules = Schedules(lambda: world.store, {})
+        schedules.create(f"every night of the year {number}", "a_report_of_a_customer", "30 2 * * mon-fri")
+        schedules.run(f"every night of the year {number}")
     world.app.state.site.overview.refresh()
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     page = context.new_page()

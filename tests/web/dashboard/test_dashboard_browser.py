@@ -72,6 +72,24 @@ def test_a_reconnect_in_the_middle_loses_no_line(world: World, tmp_path: Path, p
         playwright.expect(page.locator("#banner")).to_be_hidden(timeout=PATIENCE)
 
 
+def test_an_open_page_whose_visitor_is_signed_out_says_so_and_leads_back(tmp_path: Path, page: Any) -> None:
+    world = World(tmp_path, pause_seconds=0.1, token="open sesame")
+    with running_dashboard(world.app) as url:
+        port = int(url.rsplit(":", 1)[1])
+        page.goto(f"{url}/login?token=open%20sesame&next=/jobs%3Fq%3Dstatus:failed")
+        live(page)
+    another = World.beside(world, pause_seconds=0.1, token="another word")
+    with running_dashboard(another.app, port):
+        playwright.expect(page.locator("#pulse")).to_have_text("signed out", timeout=PATIENCE)
+        playwright.expect(page.locator("#banner")).to_contain_text("You are signed out", timeout=PATIENCE)
+        page.get_by_role("link", name="Sign in again").click()
+        page.get_by_label("Token").fill("another word")
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{url}/jobs?q=status:failed")
+        live(page)
+    world.close()
+
+
 def test_a_database_that_goes_away_is_told_of_and_the_page_recovers(world: World, url: str, page: Any) -> None:
     job = world.running()
     page.goto(f"{url}/jobs/{job.id}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +60,14 @@ def test_a_life_is_waiting_and_attempts_without_a_hole() -> None:
     drawn = job_charts.timeline(life)
     assert drawn.count("<rect") == 5
     assert "attempt 1 on w1: lost" in drawn
+
+
+def test_an_axis_of_a_week_has_its_days_and_one_of_an_hour_four_times() -> None:
+    now = 1_795_000_000.0
+    for name, number in (("1h", 4), ("24h", 4), ("7d", 7)):
+        labels = job_charts.throughput(bars([], SPANS[name], now), name).labels
+        steps = {round(later - one) for one, later in itertools.pairwise(labels)}
+        assert len(labels) == number and steps == {SPANS[name].seconds / number}
 
 
 def test_what_is_drawn_is_escaped() -> None:

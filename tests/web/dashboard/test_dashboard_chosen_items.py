@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 
 import orjson
 import pytest
@@ -17,6 +19,7 @@ from penstock.tables.definitions.aws_shapes import vector_index_shape
 from penstock.tables.definitions.definition import Naming, Table, VectorIndex
 from penstock.tables.plan.survey import survey
 from penstock.web.dashboard import audit
+from penstock.web.dashboard.items.item_text import cell, plain_text
 from penstock.web.dashboard.pages.tables import view_of
 from penstock.web.dashboard.poller import Feed
 
@@ -94,6 +97,29 @@ def test_columns_are_chosen_and_what_the_search_cost_is_said(world: TableWorld) 
     assert "Query: 1 item read" in page
     assert "&lt;script&gt;alert(1)" in world.page("/tables/things/items", c=EVIL)
     assert "<script>alert" not in world.page("/tables/things/items", c=EVIL)
+
+
+def test_plain_json_is_json_with_whole_numbers_bytes_and_sets() -> None:
+    item = {
+        "id": {"B": "AP8="},
+        "number": {"N": "12345678901234567890123456789012345678"},
+        "small": {"N": "1E-100"},
+        "sets": {"M": {"texts": {"SS": ["x", "<y>"]}, "numbers": {"NS": ["1", "3.5"]}, "bytes": {"BS": ["AA=="]}}},
+        "empty": {"L": [{"M": {}}, {"L": []}, {"NULL": True}, {"BOOL": False}]},
+    }
+    assert json.loads(plain_text(item), parse_float=Decimal) == {
+        "id": "AP8=",
+        "number": 12345678901234567890123456789012345678,
+        "small": Decimal("1E-100"),
+        "sets": {"texts": ["x", "<y>"], "numbers": [1, Decimal("3.5")], "bytes": ["AA=="]},
+        "empty": [{}, [], None, False],
+    }
+    assert plain_text({"big": {"S": "x" * 30_000}}).endswith("30,015 characters in all")
+
+
+def test_rows_with_keys_of_bytes_do_not_look_alike() -> None:
+    assert cell({"B": "AP8="}) == "AP8=" != cell({"B": "AP4="})
+    assert cell({"B": "AAAA" * 100}) == "AAAAAAAAAAAA… 300 bytes"
 
 
 def test_an_item_is_shown_as_plain_json_too(world: TableWorld) -> None:

@@ -83,6 +83,16 @@ def test_the_overview_shows_the_workers_that_live_and_what_asking_has_cost(world
     assert "laptop:1:a" in world.page("/workers")
 
 
+def test_a_worker_that_has_missed_its_heartbeats_is_shown_as_silent(world: World) -> None:
+    now = world.store.clock.now()
+    for name, seen_at in (("well:1:a", now), ("frozen:2:b", now - 30)):
+        worker = WorkerInfo(name, now - 90, seen_at, ("default",), ("report",), 8, 0, 0, 0.0)
+        WorkerRegistry(world.db, world.store.layout).beat(worker)
+    rows = dict(re.findall(r'<tr data-key="([^"]+)">(.*?)</tr>', world.page("/workers"), re.S))
+    assert {name: ">silent<" in row for name, row in rows.items()} == {"well:1:a": False, "frozen:2:b": True}
+    assert "1 silent" in world.page("/")
+
+
 def test_a_worker_that_is_gone_is_not_shown_and_looking_writes_nothing(world: World) -> None:
     long_ago = world.store.clock.now() - 3600
     worker = WorkerInfo("laptop:1:a", long_ago, long_ago, ("default",), ("report",), 8, 3, 41, 250.0)
@@ -358,6 +368,7 @@ def test_queues_without_a_worker_are_shown_paused_and_resumed(world: World) -> N
     world.made("slow", queue="slow")
     page = world.page("/queues")
     assert "slow" in page and "no worker" in page
+    assert "1 will wait" in page and "0 running" not in page
     assert world.post("/queues/apply", [("do", "pause slow")]).url.path == "/queues"
     assert world.store.queue("slow").paused
     assert "paused" in world.page("/queues")
@@ -388,6 +399,8 @@ def test_the_job_of_a_lost_worker_is_lost_and_has_no_estimate(world: World) -> N
         job = store.report(job, progress=number * 20, step=f"part {number}")
     page = world.page(f"/jobs/{job.id}")
     assert 'state-lost">lost' in page and "at this pace" not in page
+    assert 'class="curve"' in page and "curve-ahead" not in page
+    assert 'class="dot life-lost"' in page and "life-running" not in page
     assert job.id in world.page("/jobs?q=status%3Alost")
     assert job.id not in world.page("/jobs?q=status%3Arunning")
 
@@ -431,6 +444,22 @@ def test_a_job_shows_its_progress_log_attempts_checkpoints_and_cost(world: World
     compared = world.page(f"/jobs/{job.id}?before=rows&after=more")
     assert '<span class="diff-add">+    3</span>' in compared
     assert "more (version 2)" in compared
+
+
+def test_what_runs_shows_its_progress_before_its_arguments_and_what_has_not_run_no_attempts(world: World) -> None:
+    running = world.running()
+    for number in (1, 2):
+        running = world.store.report(running, progress=number * 20, step=f"part {number}")
+    page = world.page(f"/jobs/{running.id}")
+    assert page.index('id="h-progress"') < page.index('id="h-args"') and page.count('id="h-progress"') == 1
+    world.store.complete(running)
+    page = world.page(f"/jobs/{running.id}")
+    assert page.index('id="h-args"') < page.index('id="h-progress"') and page.count('id="h-progress"') == 1
+    assert "<span>100 %</span><span>50 %</span><span>0 %</span>" in page
+    page = world.page(f"/jobs/{world.running('silent').id}")
+    assert "No progress has been reported." in page and "<b>0 %</b>" not in page
+    page = world.page(f"/jobs/{world.made().id}")
+    assert "It has not run yet." in page and "timeline" not in page
 
 
 def test_a_job_that_waits_says_why(world: World) -> None:

@@ -49,6 +49,17 @@ def test_the_page_lists_schedules_with_their_last_job_and_that_no_worker_has_the
     assert "acme <report>" not in page
 
 
+def test_the_last_job_of_a_schedule_has_the_state_that_the_list_of_jobs_says(
+    world: World, schedules: Schedules
+) -> None:
+    schedules.create("acme", "report", "30 6 * * *")
+    schedules.run("acme")
+    world.store.pause("default", "the printer is out of paper")
+    for path in ("/schedules", "/schedules/schedule?name=acme"):
+        assert 'state-blocked">blocked' in world.page(path)
+    assert "the queue default is paused" in world.page("/schedules/schedule?name=acme")
+
+
 def test_a_schedule_is_paused_resumed_run_and_deleted_after_a_question(world: World, schedules: Schedules) -> None:
     schedules.create("a b", "report", "@daily")
     press(world, "pause a b")

@@ -39,6 +39,7 @@ from penstock.leases import RENEWALS, AbandonedLease, Lease, allowance_seconds
 from penstock.processes import SleepWatch, has_ended, has_noted_stop, is_of_this_machine
 
 BEAT_SECONDS: Final = 10.0
+_SILENT_BEATS: Final = 2.5
 _REMOVED_SECONDS: Final = 600.0
 """Until then, a worker that is started again on the machine can still prove by it whose jobs are abandoned."""
 PEERS_SECONDS: Final = 0.25
@@ -71,6 +72,10 @@ class WorkerInfo:
     """It was told to stop: that it ends is no crash."""
     killed: str = ""
     """How its supervisor saw it killed, if that is no crash."""
+
+    def is_silent(self, now: float) -> bool:
+        """Whether it has missed two heartbeats: it is frozen, or cannot reach the database."""
+        return now - self.seen_at > _SILENT_BEATS * BEAT_SECONDS
 
     def is_alive(self, now: float) -> bool:
         return now - self.seen_at < GONE_SECONDS and not has_ended(self.process)

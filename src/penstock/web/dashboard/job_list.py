@@ -8,10 +8,11 @@
 
 from __future__ import annotations
 
-import shlex
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
+from urllib.parse import urlencode
 
 from penstock.jobs.model.derived_state import STATE_NAMES, Conditions, DerivedState, Situation, derive, parse_state
 from penstock.jobs.model.job import BadJob, Job
@@ -23,7 +24,7 @@ from penstock.web.dashboard.job_survey import Failure, SurveyView
 
 S = TypeVar("S", bound=JobSource)
 _LONGEST: Final = 1_000
-FILTERS: Final = ("status", "kind", "tenant", "queue", "error", "tag", "table")
+FILTERS: Final = ("status", "kind", "tenant", "queue", "error", "key", "tag", "table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Filter:
     tenant: str | None = None
     queue: str | None = None
     error: str | None = None
+    key: str | None = None
+    """A concurrency key or a rate key."""
     tag: str | None = None
     table: str | None = None
     words: tuple[str, ...] = ()
@@ -58,6 +61,8 @@ class Filter:
                     criteria = replace(criteria, queue=value or None)
                 case "error":
                     criteria = replace(criteria, error=value or None)
+                case "key":
+                    criteria = replace(criteria, key=value or None)
                 case "tag":
                     criteria = replace(criteria, tag=value or None)
                 case "table":
@@ -94,6 +99,7 @@ class Filter:
             ("tenant", self.tenant),
             ("queue", self.queue),
             ("error", self.error),
+            ("key", self.key),
             ("tag", self.tag),
             ("table", self.table),
         )
@@ -114,7 +120,7 @@ class Filter:
     @property
     def is_searched(self) -> bool:
         """Whether jobs must be read to know whether they match."""
-        return bool(self.words or self.derived or self.queue or self.error)
+        return bool(self.words or self.derived or self.queue or self.error or self.key)
 
     def accepts(self, job: Job, situation: Situation) -> bool:
         """What no index answers."""
@@ -122,6 +128,7 @@ class Filter:
             (self.derived is None or situation.state is self.derived)
             and (self.queue is None or job.queue == self.queue)
             and (self.error is None or (job.error is not None and job.error.kind == self.error))
+            and (self.key is None or self.key in (job.concurrency_key, job.rate_key))
             and self.has_words(job)
         )
 
@@ -139,21 +146,45 @@ class Filter:
         return all(word.lower() in text for word in self.words)
 
 
+_PART: Final = re.compile(r'(?:"(?:[^"]|"")*"|[^\s"])+')
+"""Part = (letter | '"' (letter | '""')* '"')+: within quotes a quote is written twice."""
+_QUOTED: Final = re.compile(r'"((?:[^"]|"")*)"')
+
+
 def _parts(text: str) -> list[str]:
-    lexer = shlex.shlex(text, posix=True)
-    lexer.whitespace_split = True
-    lexer.quotes = '"'
-    lexer.escape = ""
-    lexer.commenters = ""
-    try:
-        return [part for part in lexer if part]
-    except ValueError:  # a quote that is not closed yet: somebody is typing
+    if text.count('"') % 2:  # a quote that is not closed yet: somebody is typing
         return text.replace('"', " ").split()
+    parts = (_QUOTED.sub(lambda quoted: quoted[1].replace('""', '"'), part) for part in _PART.findall(text))
+    return [part for part in parts if part]
 
 
 def _quote(part: str) -> str:
-    part = part.replace('"', "")
-    return f'"{part}"' if any(letter.isspace() for letter in part) or not part else part
+    doubled = part.replace('"', '""')
+    return f'"{doubled}"' if any(letter.isspace() or letter == '"' for letter in part) or not part else part
+
+
+def jobs_address(
+    *,
+    status: str | None = None,
+    kind: str | None = None,
+    tenant: str | None = None,
+    queue: str | None = None,
+    error: str | None = None,
+    key: str | None = None,
+    tag: str | None = None,
+    table: str | None = None,
+) -> str:
+    """The address of the list with this search. What is empty is not searched for."""
+    criteria = Filter(
+        task=kind or None,
+        tenant=tenant or None,
+        queue=queue or None,
+        error=error or None,
+        key=key or None,
+        tag=tag or None,
+        table=table or None,
+    )
+    return f"/jobs?{urlencode({'q': str(criteria.with_state(status))})}"
 
 
 # ── finding ──────────────────────────────────────────────────────────────────────────────────────

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
@@ -28,6 +28,7 @@ from penstock.jobs.explain import span
 from penstock.jobs.model.derived_state import DerivedState
 from penstock.web.dashboard.ended_jobs import EndedJobs
 from penstock.web.dashboard.job_counts import OverviewCache
+from penstock.web.dashboard.job_list import jobs_address
 from penstock.web.dashboard.security import HEADERS, AccessControl
 from penstock.web.dashboard.source import Source
 from penstock.web.problems import Problem
@@ -152,8 +153,10 @@ def make_environment(show_time: Callable[[float | None], Markup]) -> Environment
         axis=axis_time,
         query=lambda pairs: urlencode(pairs),
         words=lambda text: str(text).replace("_", " "),
+        linked=linked,
+        sentence=sentence,
     )
-    environment.globals["asset"] = asset
+    environment.globals.update(asset=asset, jobs_address=jobs_address)
     return environment
 
 
@@ -193,6 +196,25 @@ def coarse(seconds: float) -> str:
     raise AssertionError("the last unit is a minute")
 
 
+_JOB_ID: Final = re.compile(r"\bjob_[0-9a-z]{6,40}(?:_[0-9a-z]{1,20})?\b")
+
+
+def linked(text: str, here: str = "") -> Markup:
+    """A text in which the ids of jobs are links to their pages, other than that of the page it is on."""
+
+    def link(found: re.Match[str]) -> str:
+        return found[0] if found[0] == here else f'<a class="in-text" href="/jobs/{found[0]}">{found[0]}</a>'
+
+    return Markup(_JOB_ID.sub(link, str(escape(text))))  # noqa: S704
+
+
+def sentence(text: str, here: str = "") -> Markup:
+    """One of our own sentences: what is between backticks is a command, ids of jobs are links."""
+    parts = [linked(part, here) for part in text.split("`")]
+    parts[1::2] = [Markup('<code class="command">{}</code>').format(part) for part in text.split("`")[1::2]]
+    return Markup("").join(parts)
+
+
 def took(seconds: float) -> str:
     """`12 ms`, `4.2 s`, `2m 5s`."""
     return f"{max(seconds, 0.0) * 1000:.0f} ms" if seconds < 0.95 else span(seconds)
@@ -210,7 +232,7 @@ def rate(number: float) -> str:
 def size(number: int) -> str:
     """`12 bytes`, `3.4 KB`, `1.2 MB`."""
     if number < 1024:
-        return f"{number} byte{'' if number == 1 else 's'}"
+        return f"{number:,} byte{'' if number == 1 else 's'}"
     amount = float(number)
     for unit in ("KB", "MB", "GB"):
         amount /= 1024

@@ -56,8 +56,12 @@ def throughput(bars: Sequence[Bar], words: str) -> BarChart:
         f'<line class="{kind}" x1="0" x2="{width}" y1="{y}" y2="{y}"/>'
         for kind, y in (("grid", 0.5), ("grid", _HEIGHT / 2), ("axis", _HEIGHT - 0.5))
     )
-    labels = tuple(bars[place].start for place in range(0, len(bars), max(1, len(bars) // 4))) if bars else ()
+    step = max(1, len(bars) // (_DAYS_OF_A_WEEK if len(bars) % _DAYS_OF_A_WEEK == 0 else 4))
+    labels = tuple(one.start for one in bars[::step])
     return BarChart(_svg(width, _HEIGHT, lines + "".join(parts), label, "chart bars", stretch=True), top, labels)
+
+
+_DAYS_OF_A_WEEK: Final = 7
 
 
 def _round_up(number: int) -> int:
@@ -166,17 +170,25 @@ _CURVE: Final = (720, 140)
 _MOST_POINTS: Final = 400
 
 
-def progress_curve(job: Job, entries: Sequence[Entry], now: float) -> Markup:
-    """Progress over time; of a running job that has a pace, a dashed line to its estimated end."""
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A picture of progress; what its axis of time says is beside it, because it is stretched."""
+
+    picture: Markup
+    labels: tuple[str, ...]
+    """Times since the start below it, evenly spaced."""
+
+
+def progress_curve(job: Job, entries: Sequence[Entry], going: Pace) -> Curve | None:
+    """Progress over time; where the pace says when it ends, a dashed line to there."""
     points = [(one.at, one.progress) for one in entries if one.progress is not None]
     if job.state is State.COMPLETED and job.ended_at is not None:
         points.append((job.ended_at, 100.0))
     if len(points) < 2:
-        return Markup("")
+        return None
     step = -(-len(points) // _MOST_POINTS)
     points = [*points[:-1:step], points[-1]]
     start = min(job.started_at or points[0][0], points[0][0])
-    going = pace(job, entries)
     end = max(points[-1][0], going.ends_at or 0.0, start + 0.001)
     width, height = _CURVE
 
@@ -194,7 +206,8 @@ def progress_curve(job: Job, entries: Sequence[Entry], now: float) -> Markup:
         rest = f"{place(*points[-1])} {place(going.ends_at, 100)}"
         drawn += f'<polyline class="curve-ahead" points="{rest}"/>'
     label = f"Progress from {points[0][1]:g} to {points[-1][1]:g} percent in {span(points[-1][0] - start)}"
-    return _svg(width, height, drawn, label, "chart curve-chart", stretch=True)
+    labels = tuple(span((end - start) * part / 2) for part in range(3))
+    return Curve(_svg(width, height, drawn, label, "chart curve-chart", stretch=True), labels)
 
 
 # ── attempts ─────────────────────────────────────────────────────────────────────────────────────

@@ -24,6 +24,9 @@ CELL_CHARACTERS: Final = 72
 _HASH_CHARACTERS: Final = 16
 _SHOWN_MEMBERS: Final = 20
 _LINE_CHARACTERS: Final = 90
+_PLAIN_CHARACTERS: Final = 20_000
+_SHORT_BASE64: Final = 24
+_BASE64_START: Final = 12
 
 
 class BadItem(ValueError):
@@ -46,6 +49,41 @@ def _value_text(value: AttributeValue) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, indent=2).replace("\n", "\n  ")
 
 
+def plain_text(item: Item) -> str:
+    """Indented JSON without types: numbers as they are, bytes as base64, sets as lists. Cut after 20,000 characters."""
+    text = _plain_json({"M": item}, "")
+    return text if len(text) <= _PLAIN_CHARACTERS else f"{text[:_PLAIN_CHARACTERS]}\n… {len(text):,} characters in all"
+
+
+def _plain_json(value: AttributeValue, margin: str) -> str:
+    ((kind, content),) = value.items()
+    inner = f"{margin}  "
+    match kind:
+        case "N":
+            return str(content)
+        case "NULL":
+            return "null"
+        case "M":
+            names = sorted(content)
+            return _block("{}", [f"{_quoted(name)}: {_plain_json(content[name], inner)}" for name in names], margin)
+        case "L":
+            return _block("[]", [_plain_json(one, inner) for one in content], margin)
+        case "NS":
+            return _block("[]", content, margin)
+        case "SS" | "BS":
+            return _block("[]", [_quoted(one) for one in content], margin)
+    return _quoted(content)
+
+
+def _block(brackets: str, members: list[str], margin: str) -> str:
+    lines = ",".join(f"\n{margin}  {member}" for member in members)
+    return f"{brackets[0]}{lines}\n{margin}{brackets[1]}" if members else brackets
+
+
+def _quoted(content: str | bool) -> str:
+    return json.dumps(content, ensure_ascii=False)
+
+
 def key_text(key: Item) -> str:
     """A key on one line, for a URL."""
     return orjson.dumps(key, option=orjson.OPT_SORT_KEYS).decode()
@@ -65,7 +103,7 @@ def _plain(value: AttributeValue) -> str:
         case "N":
             return str(content)
         case "B":
-            return f"{_bytes_of(content):,} bytes"
+            return _bytes_text(content)
         case "BOOL":
             return "true" if content else "false"
         case "NULL":
@@ -76,12 +114,19 @@ def _plain(value: AttributeValue) -> str:
             members = [f"{name}: {_plain(one)}" for name, one in list(content.items())[:_SHOWN_MEMBERS]]
             return f"{{{_some(members, len(content))}}}"
         case "BS":
-            return f"{{{_some([f'{_bytes_of(one):,} bytes' for one in content[:_SHOWN_MEMBERS]], len(content))}}}"
+            return f"{{{_some([_bytes_text(one) for one in content[:_SHOWN_MEMBERS]], len(content))}}}"
     return f"{{{_some([str(one) for one in content[:_SHOWN_MEMBERS]], len(content))}}}"
 
 
 def _some(members: list[str], count: int) -> str:
     return ", ".join(members) + (f", … {count:,} in all" if count > len(members) else "")
+
+
+def _bytes_text(base64: str) -> str:
+    """Short bytes whole, as base64: rows with keys of bytes must not look alike."""
+    if len(base64) <= _SHORT_BASE64:
+        return base64
+    return f"{base64[:_BASE64_START]}… {_bytes_of(base64):,} bytes"
 
 
 def _bytes_of(base64: str) -> int:

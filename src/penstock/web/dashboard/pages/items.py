@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.client.items.values import decode_item
 from penstock.client.reads.pages import InvalidToken
 from penstock.errors import DynamoDBError
 from penstock.tables.definitions.definition import Table
@@ -27,7 +26,7 @@ from penstock.web.dashboard.items.export import MOST_ITEMS, Export
 from penstock.web.dashboard.items.item_text import BadItem, cell, key_text
 from penstock.web.dashboard.items.search import BadSearch, Filter, ItemPage, Search, find
 from penstock.web.dashboard.pages.tables import TableView, read_table
-from penstock.web.dashboard.site import Site, disposition, pretty
+from penstock.web.dashboard.site import Site, disposition
 from penstock.web.dashboard.source import NoJobs
 from penstock.web.problems import Problem
 from penstock.wire.values import Item, item_size
@@ -227,7 +226,7 @@ def _item_context(
         "key_text": key_text(key),
         "size": item_size(item),
         "attributes": attributes,
-        "plain": pretty(decode_item(item)),
+        "plain": item_text.plain_text(item),
         "similar": [one.name for one in table.vector_indexes if one.attribute in item],
         "whole": whole if len(whole) <= _SHOWN_CHARACTERS else whole[:_SHOWN_CHARACTERS],
         "is_cut": len(whole) > _SHOWN_CHARACTERS,

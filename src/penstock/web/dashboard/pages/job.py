@@ -283,12 +283,14 @@ _SHOWN_CHECKPOINTS: Final = 10
 
 def _context(site: Site, store: JobStore, history: History) -> dict[str, Any]:
     job, now = history.job, store.clock.now()
-    life = job_charts.stretches(job, history.events, now)
     situations = Situations(store)
     situation = situations.of(job)
     graph = read_graph(store, job, situations.of)
     is_lost = situation.state is DerivedState.LOST
     pace = job_charts.Pace() if is_lost else job_charts.pace(job, history.entries)
+    life = job_charts.stretches(job, history.events, now)
+    if is_lost:
+        life[-1] = replace(life[-1], outcome="lost")
     if pace.ends_at is not None and pace.ends_at < now:  # it has slowed down: nobody knows when it ends
         pace = replace(pace, ends_at=None)
     return {
@@ -305,7 +307,7 @@ def _context(site: Site, store: JobStore, history: History) -> dict[str, Any]:
         "workflow": _workflow(store, history, now),
         "checkpoints": [(point, _value(store, job, point.data)) for point in history.checkpoints[-_SHOWN_CHECKPOINTS:]],
         "pace": pace,
-        "curve": job_charts.progress_curve(job, history.entries, now),
+        "curve": job_charts.progress_curve(job, history.entries, pace),
         "steps": job_charts.step_bars(job, history.entries, job.updated_at),
         "life": life,
         "timeline": job_charts.timeline(life),

@@ -185,7 +185,7 @@ def _counts(overview: Overview, jobs: AllJobs) -> Mapping[DerivedState, Count]:
 
 def _counts_apply(criteria: Filter) -> bool:
     """The counts are of all jobs of a table, or of all tables: beside a filter they would mislead."""
-    others = (criteria.task, criteria.tenant, criteria.queue, criteria.error, criteria.tag)
+    others = (criteria.task, criteria.tenant, criteria.queue, criteria.error, criteria.key, criteria.tag)
     return all(one is None for one in others) and not criteria.words
 
 
@@ -204,7 +204,6 @@ def _failures(site: Site, *, is_live: bool) -> dict[str, Any]:
         "groups": [
             (
                 group,
-                str(Filter(state=State.FAILED, task=group.task, error=group.kind or None)),
                 job_charts.trend([one.failed_at for one in (*group.failures, *group.retrying)], now, _TREND_SECONDS),
             )
             for group in groups[:_SHOWN_GROUPS]

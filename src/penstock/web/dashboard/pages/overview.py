@@ -88,6 +88,7 @@ def _context(site: Site, overview: Overview, name: str, *, is_live: bool = False
         "ended": failed + sum(one.completed for one in drawn),
         "failed": failed,
         "busy": sum(worker.running for worker in overview.workers),
+        "silent": sum(worker.is_silent(overview.at) for worker in overview.workers),
         "places": sum(worker.concurrency for worker in overview.workers),
         "polling_units": sum(worker.read_units for worker in overview.workers),
         "spent": spent,

@@ -9,10 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.client.items.values import decode_item
 from penstock.errors import DynamoDBError
-from penstock.web.dashboard.items.item_text import cell
-from penstock.web.dashboard.site import Site, pretty
+from penstock.web.dashboard.items.item_text import cell, plain_text
+from penstock.web.dashboard.site import Site
 
 _PAGE_ITEMS: Final = 50
 _MOST_COLUMNS: Final = 12
@@ -51,7 +50,7 @@ def _run(site: Site, text: str, token: str | None) -> dict[str, Any]:
         **_EMPTY,
         "columns": columns,
         "rows": [[cell(item[name]) if name in item else None for name in columns] for item in items],
-        "json": [pretty(decode_item(item)) for item in items],
+        "json": [plain_text(item) for item in items],
         "token": answer.get("NextToken"),
         "units": (answer.get("ConsumedCapacity") or {}).get("CapacityUnits"),
     }

@@ -22,10 +22,12 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from penstock.errors import PenstockError
+from penstock.jobs.model.derived_state import Situation
 from penstock.jobs.model.job import BadJob, Job
 from penstock.jobs.model.json_text import NotJson
 from penstock.jobs.scheduler.cron import BadCron
 from penstock.jobs.scheduler.schedules import BadSchedule, SavedSchedule, ScheduleChanged, ScheduleNotFound
+from penstock.jobs.store.conditions import Situations
 from penstock.jobs.worker.registry import WorkerRegistry
 from penstock.web.dashboard import audit
 from penstock.web.dashboard.job_list import Filter
@@ -64,9 +66,10 @@ def feeds(site: Site) -> dict[str, Feed]:
 
 def _context(site: Site, token: str | None) -> dict[str, Any]:
     page = site.source.schedules.list(limit=_SHOWN, token=token)
-    last = [one.last_job for one in page.schedules if one.last_job]
+    last, store = [one.last_job for one in page.schedules if one.last_job], site.source.store()
+    situations = Situations(store)
     return {
-        "last_jobs": {job.id: job for job in site.source.store().get_existing(last)} if last else {},
+        "last_jobs": {job.id: situations.of(job) for job in store.get_existing(last)} if last else {},
         "schedules": page.schedules,
         "known": _live_tasks(site),
         "next": None if page.token is None else urlencode({"from": page.token}),
@@ -385,10 +388,11 @@ def _form_page(
     )
 
 
-def _last_runs(site: Site, saved: SavedSchedule) -> list[Job]:
+def _last_runs(site: Site, saved: SavedSchedule) -> list[tuple[Job, Situation]]:
     """Its last jobs, among the newest of its task."""
-    newest = site.source.store().find(task=saved.task, limit=_LOOKED_AT).jobs
-    return [job for job in newest if job.schedule == saved.name][:_RUNS]
+    store = site.source.store()
+    newest, situations = store.find(task=saved.task, limit=_LOOKED_AT).jobs, Situations(store)
+    return [(job, situations.of(job)) for job in newest if job.schedule == saved.name][:_RUNS]
 
 
 _LOOKED_AT: Final = 200

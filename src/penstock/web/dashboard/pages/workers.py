@@ -104,7 +104,8 @@ def _context(site: Site) -> dict[str, Any]:
     for job in store.find(state=State.PROCESSING, limit=_RUNNING_SHOWN).jobs:
         if job.lease is not None:
             running.setdefault(job.lease.owner, []).append(job.id)
-    return {"workers": workers, "running": running, "now": now}
+    silent = {worker.name for worker in workers if worker.is_silent(now)}
+    return {"workers": workers, "running": running, "silent": silent}
 
 
 def _queues(site: Site, overview: Overview) -> dict[str, Any]:

@@ -139,6 +139,20 @@
     place.textContent = text || "";
     place.hidden = !text;
   };
+  const refused = async (url) => {
+    try {
+      const answer = await fetch(url);
+      answer.body?.cancel();
+      return answer.status === 403;
+    } catch { return false; }
+  };
+  const signIn = () => {
+    pulse("trouble", "signed out");
+    banner("You are signed out, so this page is not live any more. ");
+    const link = Object.assign(document.createElement("a"), { textContent: "Sign in again", className: "in-text" });
+    link.href = `/login?next=${encodeURIComponent(location.pathname + location.search)}`;
+    byId("banner").append(link);
+  };
   const follow = (address) => {
     const log = byId("log");
     const url = new URL(address, location.href);
@@ -149,7 +163,7 @@
       pulse("trouble", "reconnecting");
       banner("The dashboard does not answer. This page shows what was known last, and tries again by itself.");
       // A stream that was refused is not opened again by the browser.
-      if (stream.readyState === EventSource.CLOSED) setTimeout(() => follow(address), 2000);
+      if (stream.readyState === EventSource.CLOSED) refused(url).then((is) => is ? signIn() : setTimeout(() => follow(address), 2000));
     };
     stream.addEventListener("fragment", (event) => {
       const { slot, html } = JSON.parse(event.data);
