@@ -62,3 +62,15 @@ def _second(second: int) -> str:
 def utc_seconds(text: str) -> float:
     """The time that `utc_text` wrote."""
     return round(datetime.fromisoformat(text).timestamp(), 3)
+
+
+def span(seconds: float) -> str:
+    """For people: `2m 5s`; below a minute with one digit: `4.2 s`."""
+    if seconds < 60:
+        return f"{max(seconds, 0.0):.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "m"), (rest, "s")]
+    texts = [f"{number}{unit}" for number, unit in parts if number]
+    return " ".join(texts[:2])

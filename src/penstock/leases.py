@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
-import socket
 import threading
 import time
 from collections import deque
@@ -120,7 +118,9 @@ def allowance_seconds(lease_seconds: float) -> float:
 
 def new_owner() -> str:
     """A name for a worker that no other has, and that says where it runs."""
-    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+    import socket
+
+    return f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}"
 
 
 # ── renewal ──────────────────────────────────────────────────────────────────────────────────────

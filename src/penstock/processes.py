@@ -13,9 +13,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import socket
 import stat
 import time
 from collections.abc import Callable
@@ -91,7 +89,7 @@ def has_noted_stop(process: str, worker: str) -> bool:
 
 
 def _note(process: str, worker: str) -> str:
-    return f"{process}:{hashlib.sha256(worker.encode(errors='replace')).hexdigest()[:16]}"
+    return f"{process}:{_digest(worker)}"
 
 
 def _notes() -> Path:
@@ -109,6 +107,8 @@ def _is_own(folder: Path) -> bool:
 @lru_cache(1)
 def _place(pid: int) -> str:
     """Where pids and times mean the same to all; empty where that cannot be told. By pid: a fork may change it."""
+    import socket
+
     times = Path("/proc/self/ns/time")  # older kernels have none
     try:
         if str(Path("/proc/self").readlink()) != str(pid):  # a /proc of another pid namespace
@@ -121,7 +121,13 @@ def _place(pid: int) -> str:
         ]
     except (OSError, AttributeError):
         return ""
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return _digest("\n".join(parts))
+
+
+def _digest(text: str) -> str:
+    from hashlib import sha256  # a list of jobs seldom needs one, and a server none: its library is a large one
+
+    return sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
 def _status(pid: int) -> _Status | None:

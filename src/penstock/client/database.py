@@ -17,7 +17,6 @@ from penstock.client.transports.base import (
     capabilities_of,
     innermost,
 )
-from penstock.client.transports.credentials import CredentialSource, profile_region
 from penstock.client.transports.endpoints import MEMORY, Endpoint, File
 from penstock.client.wrappers.retries import DEFAULT_RETRIES, RequestRetries, Retrying
 from penstock.clock import Clock
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.client.models.item_table import ItemTable
     from penstock.client.tables.table import Table
     from penstock.client.tables.transactions import Action, Transaction, TransactionCall, TypedGet
+    from penstock.client.transports.credentials import CredentialSource
     from penstock.engine.engine import Engine
     from penstock.engine.items.bulk_rows import Loading
     from penstock.engine.settings import Settings
@@ -265,7 +265,7 @@ def connect(
     imports come from there: a folder whose subfolders are buckets, s3:// or the URL of an S3 endpoint. The rest is for
     a remote one: its calls are retried as `retries` says (None: never), and `via="boto"` sends them with boto3.
     """
-    target = endpoints.parse(os.fspath(url), region_of=profile_region)
+    target = endpoints.parse(os.fspath(url), region_of=_profile_region)
     if isinstance(target, File):
         return Database(open_embedded(target, {"clock": clock, "settings": settings, "buckets": _opened(buckets)}))
     refuse_engine_options(target.name, clock, settings, buckets)
@@ -298,10 +298,16 @@ def open_transport(
 
     Nothing is connected yet: the first call finds out whether anybody answers.
     """
-    target = endpoints.parse(os.fspath(url), region_of=profile_region)
+    target = endpoints.parse(os.fspath(url), region_of=_profile_region)
     if isinstance(target, File):
         return open_embedded(target, engine_options)
     return open_remote(target, limits, credentials, via)
+
+
+def _profile_region(profile: str | None) -> str | None:
+    from penstock.client.transports.credentials import profile_region  # a file has neither credentials nor a region
+
+    return profile_region(profile)
 
 
 def open_embedded(target: File, options: dict[str, Any]) -> Transport:

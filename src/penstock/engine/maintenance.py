@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 import logging
-import secrets
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -315,7 +315,7 @@ def _discard(context: OperationContext, name: str, is_small: bool) -> None:
         file_format.drop(context.db, name)
         return
     # A TTL that is switched off, on and off again leaves garbage of the same name.
-    file_format.rename(context.db, name, f"{PATTERN[:-1]}{name}_{secrets.token_hex(4)}")
+    file_format.rename(context.db, name, f"{PATTERN[:-1]}{name}_{os.urandom(4).hex()}")
     context.engine.maintenance.wake()
 
 

@@ -15,14 +15,12 @@ A stream has one shard, open until the stream is closed.
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from hashlib import blake2b
-from hmac import compare_digest
 from itertools import takewhile
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
@@ -87,6 +85,8 @@ class Stream:
     @property
     def shard_id(self) -> str:
         """Made of the time and the stream's name, as DynamoDB's are."""
+        from hashlib import blake2b
+
         mark = blake2b(self.arn.encode(), digest_size=4).hexdigest()
         return f"shardId-{int(self.created_at * 1000):020d}-{mark}"
 
@@ -129,7 +129,7 @@ def open_stream(context: OperationContext, scope: Scope, record: Record, view: s
             label,
             view,
             orjson.dumps(record["KeySchema"]),
-            secrets.token_bytes(16),
+            os.urandom(16),
             context.now,
             start,
         ),
@@ -375,6 +375,8 @@ def _parse_iterator(stream: Stream, token: str) -> tuple[int, float]:
     except ValueError:  # Not base64, or not ASCII.
         data = b""
     place, digest = data[: _PLACE.size], data[_PLACE.size :]
+    from hmac import compare_digest
+
     if len(place) != _PLACE.size or not compare_digest(digest, _digest(stream, place)):
         raise ValidationException("Invalid ShardIterator")
     position, made_at = _PLACE.unpack(place)
@@ -382,4 +384,6 @@ def _parse_iterator(stream: Stream, token: str) -> tuple[int, float]:
 
 
 def _digest(stream: Stream, place: bytes) -> bytes:
+    from hashlib import blake2b
+
     return blake2b(place, digest_size=_DIGEST_BYTES, key=stream.secret).digest()

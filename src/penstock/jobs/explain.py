@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from penstock.clock import utc_text
+from penstock.clock import span, utc_text
 from penstock.jobs.model.derived_state import is_due
 from penstock.jobs.model.job import LIMIT_POOL, RATE_POOL, Job, JobNotFound
 from penstock.jobs.model.rate import parse_rate
@@ -258,18 +258,6 @@ def _one_line(text: str) -> str:
 
 
 _LONGEST_LINE = 300
-
-
-def span(seconds: float) -> str:
-    """`2m 5s`; below a minute with one digit: `4.2 s`."""
-    if seconds < 60:
-        return f"{max(seconds, 0.0):.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    parts = [(days, "d"), (hours, "h"), (minutes, "m"), (rest, "s")]
-    texts = [f"{number}{unit}" for number, unit in parts if number]
-    return " ".join(texts[:2])
 
 
 def ago(at: float | None, now: float) -> str:

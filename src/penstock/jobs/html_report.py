@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from penstock.clock import utc_text
-from penstock.jobs.explain import span
+from penstock.clock import span, utc_text
 from penstock.jobs.model.job import Checkpoint, Entry, Event, History
 from penstock.jobs.model.json_text import to_json
 

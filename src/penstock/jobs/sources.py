@@ -19,13 +19,12 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from penstock.client.database import Database
 from penstock.client.items.values import Item
 from penstock.clock import utc_seconds, utc_text
 from penstock.errors import AccessDeniedException, PenstockError, ResourceNotFoundException
-from penstock.files import Files
 from penstock.jobs.layouts import tables
 from penstock.jobs.model.derived_state import Conditions, DerivedState, derive
 from penstock.jobs.model.job import Entry, History, Job, JobError, JobNotFound
@@ -33,6 +32,9 @@ from penstock.jobs.model.state import State
 from penstock.jobs.store.conditions import StateFilter
 from penstock.jobs.store.store import JobStore
 from penstock.records.runs_table import KEPT_SECONDS, RUNS_TABLE
+
+if TYPE_CHECKING:
+    from penstock.files import Files
 
 MOST_TABLES: Final = 500
 """Tables that are looked at for jobs: an account may have 2,500, and each is described by a call."""
@@ -142,7 +144,7 @@ def _key_names(described: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(part["AttributeName"] for part in ordered)
 
 
-JobSourceType = Callable[[Database, TableDescription, Files | None], JobSource | None]
+JobSourceType = Callable[[Database, TableDescription, "Files | None"], JobSource | None]
 """Opens a table as a source; None for a table that is none of its kind."""
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Callable
-from secrets import token_hex
 from typing import Any, Final, Protocol
 
 import orjson
@@ -65,7 +65,7 @@ class ChangeWaits:
         self._changes: Changes | None = None
         self._loop = loop
         self._most = most
-        self._server = token_hex(4)
+        self._server = os.urandom(4).hex()
         self._version = 0
         self._waits: dict[_Wait, None] = {}
         self._wanted = threading.Event()

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import h11
+if TYPE_CHECKING:
+    import h11
+
 
 HEAD_BYTES = 64 * 1024  # of a head that has no end; `request_reader.py` refuses a long one before
 LINE_BYTES = 16 * 1024  # the longest line of a chunk's size, and the longest trailer
@@ -205,6 +207,8 @@ class H11Parser:
 
 
 def _parse_head(head: bytes) -> h11.Request:
+    import h11  # which takes a twelfth of the server's start, and is seldom needed
+
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
     connection.receive_data(head)
     request: object = None

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Final
 
 import orjson
@@ -91,5 +90,7 @@ def _settle(value: float, text: str) -> float:
     """The float, or its neighbour on the decimal's side where the float is a middle and the decimal is not."""
     if 0 < abs(value) < _SMALLEST_NORMAL and (abs(value) * _HALF_STEPS_OF_SUBNORMALS) % 2 != 1:
         return value  # no middle
+    from fractions import Fraction
+
     exact, near = Fraction(text), Fraction(value)
     return value if exact == near else math.nextafter(value, math.inf if exact > near else -math.inf)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -31,11 +31,9 @@ from penstock.cli.kit.options import (
 )
 from penstock.cli.kit.output import has_reader, one_line, write_text
 from penstock.client.database import Database
-from penstock.clock import utc_text
+from penstock.clock import span, utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException, ValidationException
-from penstock.files import Files, open_files
 from penstock.jobs import iam_policy
-from penstock.jobs.explain import explain, gather, span
 from penstock.jobs.forms import entry_form, history_form, job_form, why_unread
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.model.derived_state import STATE_NAMES, parse_state
@@ -47,6 +45,9 @@ from penstock.jobs.store.patience import ask_until
 from penstock.jobs.store.store import JobStore
 from penstock.leases import LeaseLost
 from penstock.registry import job_source_types
+
+if TYPE_CHECKING:
+    from penstock.files import Files
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -168,10 +169,13 @@ def open_store(target: str, table: str | None) -> Iterator[JobStore]:
 
 def files_of(target: str) -> Files | None:
     """Where the app keeps its files: where PENSTOCK_FILES says, else beside a database file if it has any."""
-    if place := os.environ.get(FILES_VARIABLE):
-        return open_files(place)
     beside = f"{target}.files"
-    return open_files(beside) if "://" not in target and Path(beside).is_dir() else None
+    place = os.environ.get(FILES_VARIABLE) or (beside if "://" not in target and Path(beside).is_dir() else None)
+    if place is None:
+        return None
+    from penstock.files import open_files
+
+    return open_files(place)
 
 
 # ── looking ──────────────────────────────────────────────────────────────────────────────────────
@@ -315,6 +319,8 @@ def _print_history(history: History, source: JobSource, lines: int) -> None:
 def _why(source: JobSource, job: Job) -> str:
     """One sentence on what a job does or waits for."""
     if source.store is not None:
+        from penstock.jobs.explain import explain, gather
+
         return explain(job, gather(source.store, job))
     reason = "" if job.error is None else f" {job.error.kind}: {job.error.message}"
     return one_line(f"{job.id} is {job.state.value}. It is a job of {source.system} (`{source.commands}`).{reason}")

@@ -15,9 +15,8 @@ from penstock.cli.kit.exit_codes import NOT_FOUND, CommandFailed
 from penstock.cli.kit.groups import group
 from penstock.cli.kit.options import confirm, json_option, token_option, yes_option
 from penstock.cli.kit.output import one_line
-from penstock.clock import utc_text
+from penstock.clock import span, utc_text
 from penstock.jobs.app import load_app
-from penstock.jobs.explain import span
 from penstock.jobs.scheduler.cron import every_text
 from penstock.jobs.scheduler.schedules import SavedSchedule, ScheduleNotFound, Schedules
 from penstock.jobs.store.store import JobStore

@@ -13,20 +13,21 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from penstock.cli.kit.exit_codes import FAILED, INTERRUPTED, CommandFailed, exit_codes_text
 from penstock.cli.kit.output import OutputFailed, discard_output, safe_output, wants_colour
 from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 RENAMED_OPTIONS = {"--url": "--db", "--other-url": "--other-db"}
 """Options under names that commands no longer have."""
@@ -105,6 +106,8 @@ class Group(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands with their summaries, then this group's options (6)."""
+        from click.shell_completion import CompletionItem
+
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
         shown = [name for name in names if name not in self.commands or not self.commands[name].hidden]
         commands = [CompletionItem(name, help=self.summary(name)) for name in shown]
@@ -188,6 +191,8 @@ def sigterm_interrupts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # where no handler can be set
         yield
         return
+    import signal
+
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from hashlib import sha256
 from operator import length_hint
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -111,6 +110,8 @@ class Cursor:
     def question(self) -> str:
         """The same for two requests that ask for the same items."""
         asked = {name: part for name, part in self._request.items() if name not in _NOT_PART_OF_THE_QUESTION}
+        from hashlib import sha256
+
         return sha256(orjson.dumps([self.operation, asked], option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
     @property

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -174,6 +173,8 @@ def _with_costs(request: Request, response: Response, costs: _Costs) -> Response
 
 def digest_of(request: Any) -> bytes:
     """What makes two requests the same."""
+    from hashlib import sha256
+
     return sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).digest()
 
 

@@ -35,7 +35,6 @@ from penstock.engine.operations.table_description import (
 )
 from penstock.engine.operations.table_updates import check_against, check_request, with_known_actions
 from penstock.engine.operations.table_validation import check_creation
-from penstock.engine.recovery import backups
 from penstock.engine.registry import Request, Response, operation
 from penstock.errors import ResourceInUseException, ValidationException
 
@@ -425,6 +424,8 @@ def delete_table(context: OperationContext, request: Request) -> Response:
     table = existing_table(context, request["TableName"])
     _refuse(context, table)
     record = changed(table)
+    from penstock.engine.recovery import backups  # what only deletes need is not there when a command starts
+
     backups.keep_deleted(context, table, record)
     streams.close_stream(context, record)
     record["deleted_at"] = context.now
@@ -439,6 +440,8 @@ def delete_table(context: OperationContext, request: Request) -> Response:
 
 def _refuse_read(context: OperationContext, table: TableInfo) -> None:
     """A table stays until what is copied from it has been copied."""
+    from penstock.engine.recovery import backups
+
     if backups.is_backed_up_now(context.db, table):
         raise in_use(f"Table is being backed up: {table.name}")
     if pitr_journal.restores_of(context.db, table.id):

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import os.path
-import shutil
 import sqlite3
 import threading
 import time
@@ -414,7 +413,7 @@ class Store:
 
     def _longest_log(self) -> int:
         """In pages. On a small disk, a part of what is free: a log that takes all of it could not be copied."""
-        free = shutil.disk_usage(Path(self.path).resolve().parent).free
+        free = _free_bytes(Path(self.path).resolve().parent)
         return max(_SHORTEST_LOG, min(CHECKPOINT_PAGES, free // PAGE_BYTES // _LOG_SHARE))
 
     def _use_wal(self, connection: Connection) -> None:
@@ -572,3 +571,12 @@ _ADVICE = (
         " The disk refused: see whether it is full or failing, then repeat the call; nothing was half-written.",
     ),
 )
+
+
+def _free_bytes(folder: Path) -> int:
+    if hasattr(os, "statvfs"):
+        place = os.statvfs(folder)
+        return place.f_bavail * place.f_frsize
+    import shutil  # which loads three libraries for compression
+
+    return shutil.disk_usage(folder).free

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable
 from sqlite3 import Connection
 from typing import Final
@@ -68,7 +68,7 @@ _UPGRADES: tuple[Callable[[Connection], None], ...] = ()
 
 
 def new_file_id() -> int:
-    return secrets.randbits(62) + 1
+    return (int.from_bytes(os.urandom(8)) >> 2) + 1
 
 
 def refuse_foreign(path: str, connection: Connection) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import Final
 
 
@@ -47,7 +46,7 @@ def take_away(log: str, index: str, ours: tuple[int, ...]) -> str:
     moved_log = ""
     with suppress(OSError):
         if _is(log, ours[:2]):
-            moved_log = f"{log}.{token_hex(4)}.lost" if Path(log).stat().st_size else ""
+            moved_log = f"{log}.{os.urandom(4).hex()}.lost" if Path(log).stat().st_size else ""
             Path(log).rename(moved_log) if moved_log else Path(log).unlink()
     with suppress(OSError):
         if _is(index, ours[2:]):

@@ -6,34 +6,58 @@ Brackets are not kept. `render` puts them back only where the tree needs them: `
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import assert_never
+from typing import assert_never, dataclass_transform
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
+@dataclass_transform(frozen_default=True)
+class _Node:
+    """A node is as a frozen data class: made of its fields in their order, equal by class and fields, never changed.
+
+    A data class compiles its methods. Sixteen of them would be a twelfth of what it takes to open a database.
+    """
+
+    def __init_subclass__(cls) -> None:
+        cls.__match_args__ = tuple(cls.__annotations__)  # type: ignore[attr-defined,misc]
+
+    def __init__(self, *fields: object) -> None:
+        self.__dict__.update(zip(self.__match_args__, fields, strict=True))  # type: ignore[attr-defined]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"cannot delete field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.__dict__ == self.__dict__
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self.__dict__.values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
+
+
+class Path(_Node):
     """`a.#b[3]` is ("a", "#b", 3): names, #placeholders and list indexes."""
 
     parts: tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(_Node):
     """A :placeholder."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(_Node):
     """A function with its arguments; a condition where DynamoDB's function is one."""
 
     name: str
     arguments: tuple[Operand, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(_Node):
     """`left + right` or `left - right`, in updates only."""
 
     operator: str
@@ -44,40 +68,34 @@ class Arithmetic:
 Operand = Path | Value | Call | Arithmetic
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(_Node):
     operator: str
     left: Operand
     right: Operand
 
 
-@dataclass(frozen=True, slots=True)
-class Between:
+class Between(_Node):
     operand: Operand
     low: Operand
     high: Operand
 
 
-@dataclass(frozen=True, slots=True)
-class In:
+class In(_Node):
     operand: Operand
     candidates: tuple[Operand, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(_Node):
     term: Term
 
 
-@dataclass(frozen=True, slots=True)
-class And:
+class And(_Node):
     """Two terms or more."""
 
     terms: tuple[Term, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Or:
+class Or(_Node):
     """Two terms or more."""
 
     terms: tuple[Term, ...]
@@ -86,25 +104,21 @@ class Or:
 Term = Comparison | Between | In | Call | Not | And | Or
 
 
-@dataclass(frozen=True, slots=True)
-class SetAction:
+class SetAction(_Node):
     path: Path
     value: Operand
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveAction:
+class RemoveAction(_Node):
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class AddAction:
+class AddAction(_Node):
     path: Path
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteAction:
+class DeleteAction(_Node):
     path: Path
     value: Value
 
@@ -112,16 +126,14 @@ class DeleteAction:
 Action = SetAction | RemoveAction | AddAction | DeleteAction
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(_Node):
     """One of SET, REMOVE, ADD and DELETE with its actions."""
 
     keyword: str
     actions: tuple[Action, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateTree:
+class UpdateTree(_Node):
     sections: tuple[Section, ...]
 
     @property
@@ -130,8 +142,7 @@ class UpdateTree:
         return tuple(action for section in self.sections for action in section.actions)
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectionTree:
+class ProjectionTree(_Node):
     paths: tuple[Path, ...]
 
 

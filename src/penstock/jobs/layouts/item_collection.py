@@ -31,7 +31,6 @@ from zlib import crc32
 import orjson
 
 from penstock.clock import utc_seconds, utc_text
-from penstock.files.content import SavedFile
 from penstock.jobs.layouts import tables
 from penstock.jobs.layouts.layout import WRITE_NAME, ClaimIndex, Item, Listing, ReadCall, Record, shard_of
 from penstock.jobs.model.job import (
@@ -58,6 +57,7 @@ from penstock.jobs.model.workflow import Operation, SentEvent
 from penstock.leases import Lease
 
 if TYPE_CHECKING:
+    from penstock.files.content import SavedFile
     from penstock.tables.definitions.definition import Table
 
 # Each shard of an index takes about 300 jobs a second on DynamoDB (1,000 writes a second for a partition).
@@ -401,6 +401,8 @@ def _file_value(file: SavedFile) -> dict[str, Any]:
 
 
 def _file_from(kept: Mapping[str, Any]) -> SavedFile:
+    from penstock.files.content import SavedFile
+
     return SavedFile.parse({name: value.get("S", value.get("N")) for name, value in kept.items()})
 
 

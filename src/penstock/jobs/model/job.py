@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import random
-import secrets
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from datetime import timedelta
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 from zlib import crc32
 
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
-from penstock.files.content import SavedFile
 from penstock.jobs.model.other_words import OF_JOBS, with_other_words
 from penstock.jobs.model.state import TERMINAL, State, event_label
 from penstock.leases import Lease
 from penstock.retry import MOST_RETRIES
-from penstock.webhooks import parse_target
+
+if TYPE_CHECKING:
+    from penstock.files.content import SavedFile
 
 LOWEST_PRIORITY: Final = 0
 DEFAULT_PRIORITY: Final = 5
@@ -355,7 +354,7 @@ class _Ids:
         self._at = -1
         self._start = ""
         self._last = 0
-        self._steps = random.Random(secrets.randbits(64))  # no id is a secret, and the system is asked once
+        self._steps = random.Random(os.urandom(8))  # no id is a secret, and the system is asked once
 
     def next(self, at: int) -> str:
         with self._lock:
@@ -541,7 +540,9 @@ def waiting_part(job_id: str, parts: int) -> int:
 
 
 def _id_of_key(new: NewJob) -> str:
-    digest = hashlib.sha256(f"{new.tenant}\n{new.task}\n{new.idempotency_key}".encode()).hexdigest()
+    from hashlib import sha256
+
+    digest = sha256(f"{new.tenant}\n{new.task}\n{new.idempotency_key}".encode()).hexdigest()
     return f"job_{digest[:24]}"
 
 
@@ -607,6 +608,8 @@ def check_new(new: NewJob) -> None:
     if new.concurrency_key is not None:
         _check_whole("max_concurrent", new.max_concurrent, 1, MOST_SLOTS)
     if new.webhook is not None:
+        from penstock.webhooks import parse_target
+
         parse_target(new.webhook)
     if new.depends_on or new.depends_on_policy != ALL_COMPLETED:
         _check_depends_on(new)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Final
 
 from penstock.clock import utc_text
@@ -23,9 +22,7 @@ def delivery_of(ended: Job, retries: int) -> NewJob:
 
     It is ASCII: it is sent in a header.
     """
-    name = (
-        ended.id if ended.id.isascii() and len(ended.id) <= _ID_BYTES else hashlib.sha256(ended.id.encode()).hexdigest()
-    )
+    name = ended.id if ended.id.isascii() and len(ended.id) <= _ID_BYTES else _digest(ended.id)
     event: dict[str, Any] = {
         "job_id": ended.id,
         "task": ended.task,
@@ -48,3 +45,9 @@ def delivery_of(ended: Job, retries: int) -> NewJob:
         retries=retries,
         id=checked_name(f"{name}.webhook.{ended.version}", "job"),
     )
+
+
+def _digest(text: str) -> str:
+    from hashlib import sha256
+
+    return sha256(text.encode()).hexdigest()

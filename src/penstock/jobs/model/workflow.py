@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -134,7 +133,9 @@ def child_id(parent: Job, key: str) -> str:
     """The same in each attempt of the parent, and another for a later job of the same id. Numbered ones sort so."""
     kind, _, number = key.partition(":")
     rest = "" if kind == "enqueue" and number else key
-    digest = hashlib.sha256(f"{parent.id}\n{parent.created_at}\n{rest}".encode()).hexdigest()
+    from hashlib import sha256
+
+    digest = sha256(f"{parent.id}\n{parent.created_at}\n{rest}".encode()).hexdigest()
     return f"job_{digest[:20]}" if rest else f"job_{digest[:20]}_{int(number):05d}"
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -75,7 +74,7 @@ class JobWriter:
             "#version = :version",
             {"#version": layout.version_name},
         )
-        self._prefix = secrets.token_hex(6)
+        self._prefix = os.urandom(6).hex()
         self._numbers = itertools.count(1)
         key = next(iter(layout.main_key("")))
         self._absent = ("attribute_not_exists(#key)", {"#key": key})

@@ -6,16 +6,17 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.client.database import Database
 from penstock.codecs import MARK, CodecChain
 from penstock.errors import PenstockError
-from penstock.files import Files
 from penstock.jobs.layouts.layout import Layout, Record
 from penstock.jobs.model.job import Job, JobNotFound, Payload
 from penstock.jobs.model.json_text import NotJson, from_json, same_json, to_json
+
+if TYPE_CHECKING:
+    from penstock.files import Files
 
 __all__ = ["INLINE_BYTES", "RECORD_BYTES", "SHORT_CHARACTERS", "NotJson", "Payloads", "from_json", "to_json"]
 
@@ -59,7 +60,9 @@ class Payloads:
         if len(data) <= RECORD_BYTES:
             return Payload(text)
         # Named by content: an attempt that was fenced off cannot overwrite what the next one has saved.
-        digest = hashlib.sha256(data).hexdigest()
+        from hashlib import sha256
+
+        digest = sha256(data).hexdigest()
         return Payload(file=self._file_store(job).save(f"{job.id}/payloads/{digest[:32]}.json", data))
 
     def load(self, job: Job, payload: Payload, name: str | None = None) -> Any:

@@ -15,13 +15,12 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.client.database import Database
 from penstock.clock import Clock, SystemClock, end_of_millisecond
 from penstock.codecs import MARK, CodecChain
 from penstock.errors import PenstockError, ResourceNotFoundException
-from penstock.files import Files
 from penstock.jobs.layouts.item_collection import CollectionLayout, task_pool
 from penstock.jobs.layouts.layout import Layout, Record
 from penstock.jobs.model import transitions
@@ -64,6 +63,9 @@ from penstock.leases import LeaseLost, grant
 from penstock.optimistic import Conflict, Contention
 from penstock.retry import Outage
 from penstock.stored_text import cut, shorten
+
+if TYPE_CHECKING:
+    from penstock.files import Files
 
 _LOG = logging.getLogger("penstock.jobs")
 

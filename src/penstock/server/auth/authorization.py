@@ -13,7 +13,6 @@ none. So:
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -128,7 +127,9 @@ def scope_of(authorization: Authorization, default: Scope) -> Scope:
 def account_of(access_key: str) -> str:
     if _ACCOUNT.fullmatch(access_key):
         return access_key
-    digest = hashlib.sha256(access_key.encode()).digest()
+    from hashlib import sha256
+
+    digest = sha256(access_key.encode()).digest()
     return f"{int.from_bytes(digest[:8], 'big') % 10**12:012d}"
 
 

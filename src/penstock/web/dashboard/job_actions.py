@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, get_args
 
-from penstock.clock import utc_text
+from penstock.clock import span, utc_text
 from penstock.errors import PenstockError
-from penstock.jobs.explain import span
 from penstock.jobs.model import transitions
 from penstock.jobs.model.derived_state import is_due
 from penstock.jobs.model.job import BadJob, Job, another_like, checked_name

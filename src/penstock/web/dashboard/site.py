@@ -23,8 +23,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from penstock import __version__
 from penstock.client.wrappers.metering import Usage
-from penstock.clock import Clock, SystemClock, utc_text
-from penstock.jobs.explain import span
+from penstock.clock import Clock, SystemClock, span, utc_text
 from penstock.jobs.model.derived_state import DerivedState
 from penstock.web.dashboard.ended_jobs import EndedJobs
 from penstock.web.dashboard.job_counts import OverviewCache

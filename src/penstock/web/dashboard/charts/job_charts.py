@@ -8,8 +8,7 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
-from penstock.clock import utc_text
-from penstock.jobs.explain import span
+from penstock.clock import span, utc_text
 from penstock.jobs.model.job import Entry, Event, Job
 from penstock.jobs.model.state import TERMINAL, State
 from penstock.web.dashboard.ended_jobs import Bar

@@ -15,8 +15,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from penstock.clock import span
 from penstock.errors import PenstockError
-from penstock.jobs.explain import explain, gather, span
+from penstock.jobs.explain import explain, gather
 from penstock.jobs.model.derived_state import DerivedState
 from penstock.jobs.model.job import BadJob, Checkpoint, Entry, History, Job, JobNotFound, Payload
 from penstock.jobs.sources import JobSource
