@@ -191,7 +191,9 @@ def _percent(shares: list[float | None]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m trust.migrate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--items", type=int, default=1_000_000)
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--seed", type=int, default=None)

@@ -202,7 +202,9 @@ def _await(is_so: Callable[[], bool], *, seconds: float = _START_SECONDS) -> Non
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m trust.streams", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--changes", type=int, default=20_000)
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--kills", type=int, default=20)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,3 +31,18 @@ def test_a_method_that_is_named_in_a_sentence_is_there() -> None:
         assert len(found) > 20
         assert [one for one in found if not hasattr(kinds[one[1]], one[2])] == []
         app.close()
+
+
+def test_what_the_table_of_trust_names_is_there() -> None:
+    """Each program of `python -m trust` is in the table, and each test that the table names exists."""
+    table = (ROOT / "trust" / "README.md").read_text()
+    listed = subprocess.run(
+        [sys.executable, "-m", "trust"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    programs = set(re.findall(r"^`(python -m trust\.\w+)", listed, re.MULTILINE))
+    assert programs == set(re.findall(r"`(python -m trust\.\w+)`", table))
+    tests = re.findall(r"`(tests/[\w/]+\.py)`", table)
+    assert len(tests) > 15
+    assert [
+        name for name in tests if not re.search(r"^(async )?def test_", (ROOT / name).read_text(), re.MULTILINE)
+    ] == []

@@ -7,6 +7,8 @@
 4. A database that is away is no failure of a task's. What a task reads and writes here waits for it, a minute at least,
    also past the end of the lease: whether that is still this attempt's is decided by the write, not by a clock. After
    that the attempt is abandoned: LeaseLost is raised, and the job is continued by whoever finds its lease expired.
+
+It is one file, because both contexts and the attempt below them are one lock and one lease.
 """
 
 from __future__ import annotations
