@@ -20,9 +20,11 @@ from penstock.client.wrappers.faults import Faults, Rates
 from penstock.client.wrappers.retries import RequestRetries, Retrying
 from penstock.clock import ManualClock
 from penstock.jobs.model.job import NewJob
+from penstock.jobs.model.webhook import MOST_TO_ONE_HOST
 from penstock.jobs.webhooks import WEBHOOK_TASK, DeliveryFailed, Webhooks
-from penstock.webhooks import BadWebhook, parse_target, verify
+from penstock.webhooks import BadWebhook, Target, parse_target, verify
 
+PATIENCE_SECONDS = 60.0
 SECRET = "a secret of more than 16 bytes"
 
 
@@ -429,6 +431,37 @@ def test_the_end_of_a_job_whose_id_is_not_ascii_is_told(app: penstock.App, recei
     app.store.create(NewJob("add", {}, id="cron_報告_1", webhook=receiver.url))
     assert work(app).completed == 2
     assert receiver.events()[0]["data"]["job_id"] == "cron_報告_1"
+
+
+def test_a_receiver_that_does_not_answer_leaves_threads_for_jobs(
+    app: penstock.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, answered = threading.Semaphore(0), threading.Event()
+
+    def hang(self: Webhooks, target: Target, body: bytes, headers: dict[str, str]) -> int:
+        waiting.release()
+        answered.wait(PATIENCE_SECONDS)
+        return 204
+
+    monkeypatch.setattr(Webhooks, "send", hang)
+
+    @app.task()
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    hooked = add.options(webhook="https://slow.example/hook")
+    hooked.enqueue_many([{"a": 1, "b": number} for number in range(3 * MOST_TO_ONE_HOST)])
+    worker = penstock.Worker(app, until_empty=True, concurrency=2 * MOST_TO_ONE_HOST, idle_seconds=0.05)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        assert all(waiting.acquire(timeout=PATIENCE_SECONDS) for _ in range(MOST_TO_ONE_HOST))
+        assert app.result(add.enqueue(a=1, b=2).id, timeout_seconds=PATIENCE_SECONDS / 2) == 3
+        assert not waiting.acquire(blocking=False)
+    finally:
+        answered.set()
+        thread.join(PATIENCE_SECONDS)
+    assert {job.state for job in deliveries(app)} == {penstock.State.COMPLETED}
 
 
 @pytest.mark.parametrize("length", ["0", "2", "100"])

@@ -7,12 +7,15 @@ from typing import Any, Final
 from penstock.clock import utc_text
 from penstock.jobs.model.job import Job, NewJob, checked_name
 from penstock.stored_text import cut
+from penstock.webhooks import BadWebhook, parse_target
 
 WEBHOOK_TASK: Final = "penstock.webhook"
 """The task that delivers webhooks, in every worker of an app that has a secret for them."""
 
 WEBHOOK_RETRIES: Final = 10
 """After the first attempt; with the waits of jobs/webhooks.py, they take a day at most."""
+MOST_TO_ONE_HOST: Final = 4
+"""Deliveries that run at once, of all workers: each holds a thread, and one receiver may let all of them wait."""
 _ID_BYTES: Final = 160
 _MESSAGE_CHARACTERS: Final = 1_000
 
@@ -43,6 +46,8 @@ def delivery_of(ended: Job, retries: int) -> NewJob:
         queue=ended.queue,
         tenant=ended.tenant,
         retries=retries,
+        concurrency_key=_host_key(ended),
+        max_concurrent=MOST_TO_ONE_HOST,
         id=checked_name(f"{name}.webhook.{ended.version}", "job"),
     )
 
@@ -51,3 +56,11 @@ def _digest(text: str) -> str:
     from hashlib import sha256
 
     return sha256(text.encode()).hexdigest()
+
+
+def _host_key(ended: Job) -> str | None:
+    """None for a URL that an older version took and this one does not: the delivery says what is wrong with it."""
+    try:
+        return f"{WEBHOOK_TASK} {parse_target(ended.webhook or '').host}"
+    except BadWebhook:
+        return None
