@@ -69,7 +69,7 @@ def test_an_export_that_a_german_spreadsheet_saved_again_is_read():
     ("data", "told"),
     [
         (b"", "no column comment-id and no column comment-body. Its columns: none"),
-        (b"id,text\n1,hello\n", "Its columns: id, text"),
+        (b"id,mood\n1,hello\n", "Its columns: id, mood"),
         (HEADER.encode() + b"1,x7,1,0,0,0,hello\n", "line 2: comment-id is 'x7'"),
         (HEADER.encode() + b"1,7,1,0,0,hello\n", "line 2: 6 fields where the header has 7"),
         (HEADER.encode() + b"1,7,1,0,0,0,a\n1,7,1,0,0,0,b\n", "the comment-id 7 twice"),
@@ -154,3 +154,18 @@ def test_S3_12_keywords_do_not_depend_on_the_order_of_sets_which_is_another_in_e
         for seed in ("1", "2", "3")
     }
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+def test_a_file_of_ones_own_is_read_as_a_spreadsheet_saves_it(encoding: str):
+    data = "Id;Beitrag;Ort\r\n7;Mehr Bäume;Köln\r\n3;Weniger Autos;Bonn\r\n".encode(encoding)
+    found = parse_conversation(data)
+    assert [(one.id, one.text) for one in found.comments] == [(3, "Weniger Autos"), (7, "Mehr Bäume")]
+
+
+def test_a_broken_export_is_not_taken_for_another_encoding():
+    data = "comment-id,comment-body\n1,Bäume\n2,B".encode() + b"\xe4ume\n"
+    with pytest.raises(BadConversation, match="is not UTF-8"):
+        parse_conversation(data)
+    with pytest.raises(BadConversation, match=r"no column comment-body.*\(or text\)"):
+        parse_conversation(b"id,text,comment\n1,a,b\n")

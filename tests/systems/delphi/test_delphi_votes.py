@@ -16,6 +16,7 @@ pytest.importorskip("wordllama", reason="needs the extra: pip install 'penstock[
 
 from penstock.cli.main import cli
 from penstock.client.database import connect
+from penstock.systems.delphi.analysis import map_picture
 from penstock.systems.delphi.analysis.clusters import ALONE, OUTLIER, WORDLESS, cluster_vectors
 from penstock.systems.delphi.analysis.conversation import BadConversation
 from penstock.systems.delphi.analysis.keywords import Vocabulary
@@ -287,3 +288,17 @@ TWO_FINGERS = """() => {
   touch('pointerdown', 1, 100); touch('pointerdown', 2, 140);
   touch('pointermove', 2, 200); touch('pointerup', 1, 100); touch('pointerup', 2, 200);
 }"""
+
+
+def test_letters_that_the_pictures_font_has_not_are_drawn_in_a_font_of_the_machine(monkeypatch: pytest.MonkeyPatch):
+    """A map of a Chinese conversation had boxes for names, whatever fonts there were."""
+    from matplotlib import font_manager, get_data_path
+    from matplotlib.ft2font import FT2Font
+
+    other = str(Path(get_data_path()) / "fonts/ttf/STIXNonUni.ttf")
+    broken = Path(get_data_path()) / "matplotlibrc"
+    own = FT2Font(font_manager.findfont("DejaVu Sans")).get_charmap()
+    letter = chr(min(set(FT2Font(other).get_charmap()) - set(own)))
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [str(broken), other])
+    assert map_picture._families("Uber") == ["DejaVu Sans"]
+    assert map_picture._families(f"Uber {letter}") == ["DejaVu Sans", FT2Font(other).family_name]

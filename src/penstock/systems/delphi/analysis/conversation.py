@@ -7,9 +7,12 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
+import re
 import unicodedata
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -25,6 +28,13 @@ _BODY: Final = "comment-body"
 _AUTHOR: Final = "author-id"
 _MODERATED: Final = "moderated"
 _MODERATED_OUT: Final = "-1"
+_OTHER_NAMES: Final = {
+    _ID: "comment_id commentid id nr no",
+    _BODY: "comment_body comment_text commentbody comment text body statement beitrag kommentar aussage commentaire "
+    "texte comentario texto commento testo opmerking komentarz комментарий コメント 意见 評論 评论",
+}
+"""Of a file that is no export of Pol.is, where a column of Pol.is' own name is missing."""
+_UTF8_LETTER: Final = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 MOST_COMMENTS: Final = 50_000
 """A neighbour graph and a picture of more than these want another machine, and another picture."""
 MOST_CHARACTERS: Final = 10_000
@@ -86,17 +96,15 @@ def read_conversation(path: Path) -> Conversation:
 
 
 def parse_conversation(data: bytes, *, name: str = "comments.csv") -> Conversation:
-    """The same from the file's bytes: UTF-8, with or without a byte order mark."""
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadConversation(f"{name}: byte {error.start:,} is not UTF-8. Save the file as UTF-8.") from error
+    """The same from the file's bytes."""
+    text = _decode(data, name)
     # A spreadsheet saves with another delimiter where commas are decimal marks.
     delimiter = csv_delimiter(text[:HEAD_CHARACTERS])
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
-        header = [column.strip().lower() for column in next(rows, [])]
-        _check_header(header, name)
+        written = [column.strip().lower() for column in next(rows, [])]
+        header = _own_names(written)
+        _check_header(header, written, name)
         found = [_comment(row, header, rows.line_num, name) for row in rows if row]
     except csv.Error as error:
         raise BadConversation(f"{name}, line {rows.line_num}: {error}. Export the conversation again.") from error
@@ -105,13 +113,37 @@ def parse_conversation(data: bytes, *, name: str = "comments.csv") -> Conversati
     return _sift(found, name)
 
 
-def _check_header(header: list[str], name: str) -> None:
+def _decode(data: bytes, name: str) -> str:
+    """UTF-8, or what spreadsheets write: UTF-16 with its mark, and Windows-1252 where nothing at all is UTF-8."""
+    try:
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return data.decode("utf-16")
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        is_export = _ID.encode() + b"," in data.partition(b"\n")[0]  # as Pol.is wrote it
+        if not is_export and not error.encoding.startswith("utf-16") and not _UTF8_LETTER.search(data):
+            with suppress(UnicodeDecodeError):
+                return data.decode("cp1252")
+        raise BadConversation(f"{name}: byte {error.start:,} is not UTF-8. Save the file as UTF-8.") from error
+
+
+def _own_names(header: list[str]) -> list[str]:
+    """The header with Pol.is' names in the place of the only columns that are called alike."""
+    for name, others in _OTHER_NAMES.items():
+        places = [place for place, column in enumerate(header) if column in others.split()]
+        if name not in header and len(places) == 1:
+            header = [name if place == places[0] else column for place, column in enumerate(header)]
+    return header
+
+
+def _check_header(header: list[str], written: list[str], name: str) -> None:
     missing = [column for column in (_ID, _BODY) if column not in header]
     if missing:
-        seen = ", ".join(header) if any(header) else "none"
+        seen = ", ".join(written) if any(written) else "none"
         raise BadConversation(
             f"{name} has no column {' and no column '.join(missing)}. Its columns: {seen[:300]}. "
-            "Give the comments.csv of a Pol.is export, with comment-id and comment-body."
+            "Give the comments.csv of a Pol.is export, or a file with a column comment-id (or id) and a column "
+            "comment-body (or text)."
         )
 
 

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import PurePath
 from typing import Final
 
 from penstock.systems.delphi.analysis.clusters import OUTLIER, Layers
@@ -33,6 +34,9 @@ _COLOURS: Final = (
     "#8f8a00", "#a03e7e",
 )  # fmt: skip
 _DPI: Final = 100
+_OWN_FONT: Final = "DejaVu Sans"
+_MOST_FONTS: Final = 300
+"""Of a machine's fonts, so many are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,7 @@ def svg(scene: Scene) -> str:
 
 
 def png(scene: Scene) -> bytes:
-    """The same as pixels. A letter that matplotlib's font has not is drawn as a box; the SVG has it."""
+    """The same as pixels. A letter that no font of the machine has is drawn as a box; the SVG has it."""
     figure = library("matplotlib.figure").Figure(figsize=(WIDTH / _DPI, HEIGHT / _DPI), dpi=_DPI)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, WIDTH)
@@ -136,11 +140,12 @@ def png(scene: Scene) -> bytes:
         linewidths=0.5,
         zorder=2,
     )
+    families = _families("".join(label.text for label in scene.labels))
     halo = [library("matplotlib.patheffects").withStroke(linewidth=3.5, foreground="white")]
     for label in scene.labels:
         axes.text(
             label.x, label.y, label.text.replace("$", r"\$"), color=label.colour, fontsize=11, fontweight="bold",
-            ha="center", va="baseline", path_effects=halo, zorder=3,
+            fontfamily=families, ha="center", va="baseline", path_effects=halo, zorder=3,
         )  # fmt: skip
     axes.text(_MARGIN // 2, HEIGHT - 16, scene.title, color="#555555", fontsize=9)
     stream = io.BytesIO()
@@ -148,6 +153,34 @@ def png(scene: Scene) -> bytes:
         warnings.simplefilter("ignore")  # of letters that the font has not
         figure.savefig(stream, format="png", metadata={"Software": None})
     return stream.getvalue()
+
+
+def _families(text: str) -> list[str]:
+    """matplotlib's own font, and those of the machine that have the letters which it has not: 計程車."""
+    manager, ft2font = library("matplotlib.font_manager"), library("matplotlib.ft2font")
+    own = manager.findfont(_OWN_FONT)
+    missing = {ord(letter) for letter in text if not letter.isspace()} - set(ft2font.FT2Font(own).get_charmap())
+    families = [_OWN_FONT]
+    if not missing:
+        return families
+    for path in sorted(manager.findSystemFonts(), key=_font_rank)[:_MOST_FONTS]:
+        try:
+            found = missing & set(ft2font.FT2Font(path).get_charmap())
+        except (OSError, RuntimeError):  # a bitmap font, or a damaged one
+            continue
+        if found:
+            manager.fontManager.addfont(path)
+            families.append(manager.FontProperties(fname=path).get_name())
+            missing -= found
+        if not missing:
+            break
+    return families
+
+
+def _font_rank(path: str) -> tuple[bool, bool, bool, str]:
+    """Upright fonts without serifs first; of these the bold ones, as the labels are."""
+    name = PurePath(path).name.lower()
+    return "italic" in name or "oblique" in name, "serif" in name or "mono" in name, "bold" not in name, name
 
 
 def _shown_layer(layers: Layers) -> int:
