@@ -9,7 +9,7 @@ from sample_tables import table
 
 from penstock.engine import Engine
 from penstock.engine.settings import DEFAULT_SCOPE, Scope
-from penstock.errors import ResourceInUseException, ResourceNotFoundException
+from penstock.errors import ResourceInUseException, ResourceNotFoundException, TableNotFoundException
 
 HERE = DEFAULT_SCOPE
 SCOPES = [HERE, Scope(region="eu-west-2"), Scope(account="111111111111")]
@@ -87,3 +87,35 @@ def test_an_arn_of_nothing_is_not_found(scoped: Engine) -> None:
     for arn in (HERE.arn("table/missing"), Scope(region="mars-1").arn("table/plain")):
         with pytest.raises(ResourceNotFoundException):
             scoped.execute("GetItem", {"TableName": arn, "Key": KEY})
+
+
+POLICY = (
+    '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"dynamodb:*","Resource":"*"}]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("operation", "request_"),
+    [
+        ("GetItem", {"Key": KEY}),
+        ("PutItem", {"Item": KEY}),
+        ("Scan", {}),
+        ("DescribeTable", {}),
+        ("DeleteTable", {}),
+        ("CreateBackup", {"BackupName": "mine"}),
+        ("UpdateTable", {"DeletionProtectionEnabled": True}),
+    ],
+)
+def test_a_table_of_another_account_is_reached_by_its_arn_only_if_it_has_a_resource_policy(
+    scoped: Engine, operation: str, request_: dict[str, Any]
+) -> None:
+    arn, region, account = HERE.arn("table/plain"), SCOPES[1], SCOPES[2]
+    for other in (region, account):
+        with pytest.raises((ResourceNotFoundException, TableNotFoundException)):
+            scoped.execute(operation, {"TableName": arn, **request_}, other)
+    with pytest.raises(ResourceNotFoundException):
+        scoped.execute("PutResourcePolicy", {"ResourceArn": arn, "Policy": POLICY}, account)
+    scoped.execute("PutResourcePolicy", {"ResourceArn": arn, "Policy": POLICY})
+    scoped.execute(operation, {"TableName": arn, **request_}, account)
+    with pytest.raises((ResourceNotFoundException, TableNotFoundException)):
+        scoped.execute(operation, {"TableName": arn, **request_}, region)

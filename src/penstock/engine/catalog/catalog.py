@@ -145,6 +145,9 @@ class Catalog:
 # ── the context of one call ────────────────────────────────────────────────────────────────────────
 
 
+RESOURCE_POLICY = "ResourcePolicy"
+"""Where the policy is in a table's record; what it says is not looked at."""
+
 _TABLE_ARN = re.compile(r"arn:aws[a-z-]*:dynamodb:([a-z0-9-]+):([0-9]+):table/([A-Za-z0-9_.-]+)")
 
 
@@ -171,20 +174,27 @@ class OperationContext:
     def find(self, name: str) -> TableInfo | None:
         """The table of this name or ARN as the file has it now, in whatever state it is, or None."""
         found = self.engine.catalog.load(self.db, *self._scope_and_name(name))
-        if found is not None:
-            self.engine.maintenance.notice(found.record)
+        if found is None or not self._is_open_to(found):
+            return None
+        self.engine.maintenance.notice(found.record)
         return found
 
     def _scope_and_name(self, name: str) -> tuple[Scope, str]:
-        return parse_table_arn(name, self.scope) if name.startswith("arn:") else (self.scope, name)
+        return parse_table_arn(name) if name.startswith("arn:") else (self.scope, name)
 
     def _look_up(self, name: str) -> TableInfo:
         found = self.engine.catalog.find(self.db, *self._scope_and_name(name))
         if found is not None:
             self.engine.maintenance.notice(found.record)
-        if found is None or not self.is_ready(found):
+        if found is None or not self._is_open_to(found) or not self.is_ready(found):
             raise ResourceNotFoundException("Requested resource not found")
         return found
+
+    def _is_open_to(self, table: TableInfo) -> bool:
+        """Whether this caller may reach the table: its own, or one of another account that has a resource policy."""
+        if table.scope == self.scope:
+            return True
+        return table.scope.region == self.scope.region and RESOURCE_POLICY in table.record
 
     def is_ready(self, table: TableInfo) -> bool:
         """Whether items can be read and written: the table is neither CREATING nor DELETING."""
@@ -192,8 +202,8 @@ class OperationContext:
         return self.now >= record.get("active_at", 0.0) and "deleted_at" not in record
 
 
-def parse_table_arn(arn: str, scope: Scope) -> tuple[Scope, str]:
-    """The scope and name that an ARN means; one of another region or account is not found, as in DynamoDB."""
+def parse_table_arn(arn: str) -> tuple[Scope, str]:
+    """The scope and name that an ARN means."""
     match = _TABLE_ARN.fullmatch(arn)
     if match is None:
         raise ResourceNotFoundException("Requested resource not found")

@@ -114,7 +114,7 @@ def _filter(context: OperationContext, request: Request) -> backups.Filter:
         )
     name = request.get("TableName")
     if name is not None and name.startswith("arn:"):
-        _, name = parse_table_arn(name, context.scope)
+        _, name = parse_table_arn(name)
     kind = request.get("BackupType", backups.USER)
     return backups.Filter(name, None if kind == "ALL" else kind, since, before)
 
@@ -411,7 +411,7 @@ def _parse(context: OperationContext, arn: str) -> tuple[Scope, str]:
     if not arn.startswith("arn:"):
         raise ValidationException(f"One or more parameter values were invalid: ARNs must start with 'arn:': {arn}")
     try:
-        scope, name = parse_table_arn(arn, context.scope)
+        scope, name = parse_table_arn(arn)
     except ResourceNotFoundException:
         raise ValidationException("sourceTableArn is not a valid ARN") from None
     if scope.account != context.scope.account:

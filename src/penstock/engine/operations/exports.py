@@ -163,7 +163,7 @@ def _checked_arn(context: OperationContext, arn: str) -> tuple[Scope, str]:
     if not arn.startswith("arn:"):
         raise ValidationException("One or more parameter values were invalid: tableArn is not a valid ARN")
     try:
-        scope, name = parse_table_arn(arn, context.scope)
+        scope, name = parse_table_arn(arn)
     except ResourceNotFoundException:
         raise ValidationException(_INVALID + "Table ARN is invalid.") from None
     if scope.account != context.scope.account:

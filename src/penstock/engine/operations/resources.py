@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from penstock.engine import streams
-from penstock.engine.catalog.catalog import OperationContext
+from penstock.engine.catalog.catalog import RESOURCE_POLICY, OperationContext
 from penstock.engine.catalog.table_schema import TableInfo
 from penstock.engine.items import expiry_rows
 from penstock.engine.operations.table_description import (
@@ -310,7 +310,7 @@ def _resource(context: OperationContext, arn: str) -> tuple[TableInfo, str]:
         raise ResourceNotFoundException(f"Requested resource not found: Table: {name} not found")
     label = match[2]
     if label is None:
-        return table, "ResourcePolicy"
+        return table, RESOURCE_POLICY
     if streams.find(context.db, table.scope, table.name, label) is None:
         raise ResourceNotFoundException(f"Requested resource not found: Stream: {label} not found for Table: {name}")
     return table, f"StreamPolicy {label}"

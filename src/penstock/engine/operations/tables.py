@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from penstock.engine import streams
-from penstock.engine.catalog.catalog import OperationContext
+from penstock.engine.catalog.catalog import RESOURCE_POLICY, OperationContext
 from penstock.engine.catalog.table_schema import Record, TableInfo
 from penstock.engine.items import index_backfill, pitr_journal
 from penstock.engine.operations.aws_only import refuse_replicas
@@ -145,7 +145,7 @@ def new_record(context: OperationContext, name: str, request: Request) -> Record
     if billing == "PAY_PER_REQUEST":
         record["on_demand_since"] = round(context.now, 3)
     if "ResourcePolicy" in request:
-        record["ResourcePolicy"] = new_policy(context, request["ResourcePolicy"])
+        record[RESOURCE_POLICY] = new_policy(context, request["ResourcePolicy"])
     delay(context, record, "active_at")
     return record
 
