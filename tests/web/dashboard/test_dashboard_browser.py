@@ -90,6 +90,38 @@ def test_an_open_page_whose_visitor_is_signed_out_says_so_and_leads_back(tmp_pat
     world.close()
 
 
+SEE = """(is_seen) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => !is_seen });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def test_pages_in_tabs_behind_others_have_no_stream_so_that_many_can_be_open(
+    world: World, url: str, browser: Any
+) -> None:
+    """A browser opens six connections to a host: a seventh page with a stream would never load."""
+    job = world.running()
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE)
+    pages = []
+    for _ in range(8):
+        for other in pages[-1:]:
+            other.evaluate(SEE, False)
+        pages.append(context.new_page())
+        pages[-1].goto(f"{url}/jobs/{job.id}")
+        live(pages[-1])
+    job = world.store.report(job, message="while nobody saw it")
+    playwright.expect(pages[-1].locator("#line-1")).to_be_attached(timeout=PATIENCE)
+    assert pages[0].locator("#line-1").count() == 0
+    pages[-1].evaluate(SEE, False)
+    pages[0].evaluate(SEE, True)
+    playwright.expect(pages[0].locator("#line-1")).to_be_attached(timeout=PATIENCE)
+    world.store.complete(job)
+    playwright.expect(pages[0].locator("#job .badge").first).to_have_text("completed", timeout=PATIENCE)
+    assert pages[-1].locator("#job .badge").first.inner_text() == "running"
+    context.close()
+
+
 def test_a_database_that_goes_away_is_told_of_and_the_page_recovers(world: World, url: str, page: Any) -> None:
     job = world.running()
     page.goto(f"{url}/jobs/{job.id}")

@@ -27,7 +27,7 @@ from penstock.web.dashboard.job_counts import finished_jobs
 from penstock.web.dashboard.job_log import read_history
 from penstock.web.dashboard.job_survey import JobSurvey, pattern_of
 from penstock.web.dashboard.security import POLICY
-from penstock.web.dashboard.site import disposition, took
+from penstock.web.dashboard.site import disposition, rate, took
 
 PAGES = (
     *("/", "/jobs", "/failures", "/queues", "/schedules", "/pipelines", "/records", "/tables", "/partiql"),
@@ -343,6 +343,10 @@ def test_a_job_without_progress_shows_its_arguments_in_the_list_unless_they_are_
 )
 def test_short_times_are_milliseconds(seconds: float, text: str) -> None:
     assert took(seconds) == text
+
+
+def test_what_is_rare_is_not_never() -> None:
+    assert [rate(one) for one in (0, 0.017, 0.05, 12.34, 3079)] == ["0.0", "< 0.1", "0.1", "12.3", "3,079"]
 
 
 def test_tabs_are_the_derived_states_with_their_counts_and_columns(world: World) -> None:

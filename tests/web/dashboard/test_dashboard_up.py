@@ -144,6 +144,8 @@ def test_every_option_is_in_the_docs_and_so_is_every_picture() -> None:
         assert any(f"`{name}" in page for name in option.opts), option.opts
     for picture in re.findall(r"\]\((images/[^)]+)\)", page):
         assert (DOCS / picture).stat().st_size < 100_000
+    shown = "".join(one.read_text() for one in DOCS.glob("*.md"))
+    assert [one.name for one in (DOCS / "images").glob("dashboard*") if f"images/{one.name}" not in shown] == []
 
 
 def test_on_all_addresses_the_ones_that_work_are_printed(tmp_path: Path) -> None:

@@ -224,7 +224,9 @@ def count(number: float) -> str:
 
 
 def rate(number: float) -> str:
-    """`0.4`, `12.5`, `3,079`: a figure behind the point where it says something."""
+    """`0.4`, `12.5`, `3,079`: a figure behind the point where it says something; `< 0.1` is not 0."""
+    if 0 < number < 0.05:
+        return "< 0.1"
     return f"{number:,.1f}" if number < 100 else f"{number:,.0f}"
 
 

@@ -205,7 +205,7 @@ def progress_curve(job: Job, entries: Sequence[Entry], going: Pace) -> Curve | N
         rest = f"{place(*points[-1])} {place(going.ends_at, 100)}"
         drawn += f'<polyline class="curve-ahead" points="{rest}"/>'
     label = f"Progress from {points[0][1]:g} to {points[-1][1]:g} percent in {span(points[-1][0] - start)}"
-    labels = tuple(span((end - start) * part / 2) for part in range(3))
+    labels = ("0 s", span((end - start) / 2), span(end - start))
     return Curve(_svg(width, height, drawn, label, "chart curve-chart", stretch=True), labels)
 
 

@@ -153,17 +153,22 @@
     link.href = `/login?next=${encodeURIComponent(location.pathname + location.search)}`;
     byId("banner").append(link);
   };
+  // Only a page that is seen has a stream: a browser opens six connections to a host, for all of its tabs together.
+  let stream = null;
+  const leave = () => { stream?.close(); stream = null; };
   const follow = (address) => {
+    leave();
+    if (document.hidden) return;
     const log = byId("log");
     const url = new URL(address, location.href);
     if (log) url.searchParams.set("after", log.dataset.last);
-    const stream = new EventSource(url);
+    stream = new EventSource(url);
     stream.onopen = () => { pulse("on", "live"); banner(""); };
     stream.onerror = () => {
       pulse("trouble", "reconnecting");
       banner("The dashboard does not answer. This page shows what was known last, and tries again by itself.");
       // A stream that was refused is not opened again by the browser.
-      if (stream.readyState === EventSource.CLOSED) refused(url).then((is) => is ? signIn() : setTimeout(() => follow(address), 2000));
+      if (stream?.readyState === EventSource.CLOSED) refused(url).then((is) => is ? signIn() : setTimeout(() => follow(address), 2000));
     };
     stream.addEventListener("fragment", (event) => {
       const { slot, html } = JSON.parse(event.data);
@@ -181,7 +186,6 @@
       banner(`The database does not answer: ${event.data}`);
     });
     stream.addEventListener("fine", () => { pulse("on", "live"); banner(""); });
-    addEventListener("pagehide", () => stream.close(), { once: true });
   };
 
   // ── filters ────────────────────────────────────────────────────────────────
@@ -330,7 +334,13 @@
   const line = new URLSearchParams(location.search).get("line");
   if (log) log.scrollTop = log.scrollHeight;
   if (line) byId(`line-${line}`)?.scrollIntoView({ block: "center" });
-  if (document.body.dataset.live) follow(document.body.dataset.live);
+  const { live } = document.body.dataset;
+  if (live) {
+    follow(live);
+    document.addEventListener("visibilitychange", () => { if (document.hidden) leave(); else follow(live); });
+    addEventListener("pagehide", leave);
+    addEventListener("pageshow", (event) => { if (event.persisted) follow(live); });
+  }
   tick();
   offerCopies();
   byId("trace")?.scrollTo(0, byId("trace").scrollHeight);  // the line that raised
