@@ -183,10 +183,7 @@ def test_over_http_a_full_disk_is_a_500_that_says_so(server: tuple[int, str], fi
 
 
 def test_on_a_small_disk_the_log_takes_a_part_of_what_is_free(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def usage(_: object) -> Any:
-        return type("Usage", (), {"free": 4_000_000})
-
-    monkeypatch.setattr("penstock.engine.storage.database_file.shutil.disk_usage", usage)
+    monkeypatch.setattr("penstock.engine.storage.database_file._free_bytes", lambda folder: 4_000_000)
     with Engine(file) as engine:
         for number in range(300):
             item = {"pk": {"S": f"n{number % 20}"}, "text": {"S": "x" * 3000}}

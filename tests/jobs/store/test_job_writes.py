@@ -209,13 +209,13 @@ def test_no_more_slots_are_given_than_there_are_however_many_ask(store: JobStore
 
 
 def test_ids_are_new_however_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two jobs of one millisecond may draw the same digits: then one draws again."""
-    drawn = iter([*"aaaaaa", *"aaaaaa", *"aaaaab"])
-    monkeypatch.setattr("penstock.jobs.model.job.secrets.choice", lambda letters: next(drawn))
+    """Two processes may draw the same digits in one millisecond: then one draws again."""
+    drawn = iter(["job_1_aaaaaa", "job_1_aaaaaa", "job_1_aaaaab"])
+    monkeypatch.setattr("penstock.jobs.model.job._IDS.next", lambda at: next(drawn))
     with connect() as db:
         store = new_store(db, ManualClock(START))
-        first, second = made(store, args={"n": 1}), made(store, args={"n": 1})
-        assert first.id != second.id
+        first, second = made(store, "report"), made(store, "bill")
+        assert [first.id, second.id] == ["job_1_aaaaaa", "job_1_aaaaab"]
         assert len(store.find().jobs) == 2
 
 
