@@ -11,16 +11,20 @@ from doc_blocks import ROOT
 import penstock
 from penstock.client.wrappers.metering import Meter, Metering
 from penstock.jobs.worker.worker import Worker
+from penstock.testing.clock import MovableClock
 
 ROW = re.compile(r"^\| ([^|]+) \| (\d+) \|([\d ]*)\| (\d+) \|$", re.MULTILINE)
 PAGE = (ROOT / "docs" / "on-aws.md").read_text()
+CLOCK = MovableClock()
+"""Moved between two reports, as time passes between those of a task: the end of the lease, which is in an index, moves too."""
 TABLE = {what: (float(writes), float(dollars)) for what, writes, _, dollars in ROW.findall(PAGE)}
 
 
 def units(task: Callable[[penstock.JobContext], object], jobs: int) -> tuple[float, float]:
     """Write units of a job, and dollars for a million of them."""
     meter = Meter()
-    with penstock.App(penstock.Database(Metering(penstock.connect(":memory:").transport, meter))) as app:
+    db = penstock.Database(Metering(penstock.connect(":memory:").transport, meter))
+    with penstock.App(db, clock=CLOCK) as app:
         made = app.task("measured")(task)
         app.store  # noqa: B018  the table is made before anything is counted
         meter.reset()
@@ -36,6 +40,7 @@ def nothing(ctx: penstock.JobContext) -> None: ...
 def monthly_report(ctx: penstock.JobContext) -> dict[str, int]:
     rows = ctx.step("rows", lambda: [f"bodwassho {number}" for number in range(8)])
     for number in range(8):
+        CLOCK.advance(0.01)
         ctx.checkpoint("rendered", number, progress=100 * (number + 1) / 8)
     ctx.files.save("report.txt", "\n".join(rows).encode())
     return {"rows": 8}
@@ -55,10 +60,12 @@ def test_a_job_costs_what_the_page_says(what: str, task: Callable[[penstock.JobC
 def test_a_report_costs_what_the_page_says() -> None:
     def report(ctx: penstock.JobContext) -> None:
         for number in range(100):
+            CLOCK.advance(0.01)
             ctx.progress(number)
 
     def keep(ctx: penstock.JobContext) -> None:
         for number in range(100):
+            CLOCK.advance(0.01)
             ctx.checkpoint("kept", number)
 
     idle, _ = units(nothing, 1)
