@@ -79,7 +79,7 @@ def test_failed_changes_are_listed_and_redriven(db: Database) -> None:
     shown = run("failed", "orders", "--group", "mailer").output
     assert "ZeroDivisionError: division by zero" in shown
     assert json.loads(run("failed", "orders", "--group", "mailer", "--json").output)["failures"] == 1
-    assert run("redrive", "orders", "--group", "mailer").output == "1 failed changes are handled again.\n"
+    assert run("redrive", "orders", "--group", "mailer").output == "1 failed change is handled again.\n"
     orders.changes("mailer", follow=False).process(lambda _: None, on_failure="keep")
     assert run("redrive", "orders", "--group", "mailer").output == "No such failed changes.\n"
 

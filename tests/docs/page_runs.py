@@ -31,10 +31,11 @@ VARYING = [
     (re.compile(r"\b\d+\.\d\ds\b"), "TIME"),
     (_JOB, "JOB"),
     (re.compile(r"\b[\w.-]+:\d+:[0-9a-f]{6}\b"), "WORKER"),
+    (re.compile(r"\b\d{14}-[0-9a-f]{8}\b"), "BACKUP"),
     (re.compile(r" \(http://127\.0\.0\.1:\d+\)"), ""),  # where an aws:// URL really leads in a test
     (re.compile(r"took [\d,]+ read units"), "took N read units"),
 ]
-"""What no two runs have alike: moments, durations, the ids of jobs, the names of workers."""
+"""What no two runs have alike: moments, durations, the ids of jobs, the names of workers and of backups."""
 
 _TEST = re.compile(r"^def test_", re.MULTILINE)
 _FILE = re.compile(r"# (\w+\.py)\n")

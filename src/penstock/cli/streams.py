@@ -224,7 +224,8 @@ def failed(table: str, group: str, target: str, as_json: bool) -> None:
                 continue
             keys = line_of(change.record["dynamodb"]["Keys"], exact=False)
             note = "  (to be handled again)" if one.redrive else ""
-            click.echo(one_line(f"{one.id}  {change.kind}  {keys}  {one.failures} failures  {one.error}{note}"))
+            times = "1 failure" if one.failures == 1 else f"{one.failures} failures"
+            click.echo(one_line(f"{one.id}  {change.kind}  {keys}  {times}  {one.error}{note}"))
 
 
 # ── changing ─────────────────────────────────────────────────────────────────────────────────────
@@ -314,7 +315,8 @@ def redrive(table: str, group: str, ids: tuple[str, ...], target: str, as_json: 
     with databases.open_database(target) as db:
         groups = streams.failed_changes(db, table, group)
         count = groups.redrive(ids or [one.id for one in groups.failed()])
-    text = f"{count} failed changes are handled again." if count else "No such failed changes."
+    handled = "1 failed change is" if count == 1 else f"{count} failed changes are"
+    text = f"{handled} handled again." if count else "No such failed changes."
     _tell(text, {"table": table, "group": group, "redriven": count}, as_json)
 
 
