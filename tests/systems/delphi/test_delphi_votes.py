@@ -277,6 +277,8 @@ def test_the_reports_map_is_readable_on_a_telephone_and_zooms_by_two_fingers(dat
         page.locator("#map circle").first.dispatch_event("pointerenter", {"pointerType": "touch"})
         page.locator("#map circle").first.dispatch_event("pointerleave", {"pointerType": "touch"})
         assert page.locator("#tip").inner_text().splitlines()[0] in COMMENTS
+        page.locator("#nearer").click()
+        assert not page.locator("#tip").is_visible()
         browser.close()
 
 

@@ -47,7 +47,7 @@ _SHEET: Final = re.compile(r"[A-Z]{1,4}[-. ]?\d{1,4}(?:[.-]\d{1,3})?|-{1,3}")
 _OUTLINE_HEIGHTS: Final = (1.05, 9.0)
 """Of what is around a tag, by the height of its letters."""
 _MOST_IN_OUTLINE: Final = 4
-_BROKEN_TAG: Final = re.compile(rf"[{LETTERS}]{{2}}.*\d")
+_LETTER_PAIR: Final = re.compile(rf"[{LETTERS}]{{2}}")
 _GRID_SAME: Final = 3.0
 _LONGEST: Final = 100.0
 """Points from a text's middle to an outline that it runs through."""
@@ -397,10 +397,15 @@ def unread_outlines(page: Page, marks: Sequence[Mark]) -> list[Shape]:
         for shape in page.shapes
         if (shape.kind, round(shape.width), round(shape.height)) in boxes
         and not any(
-            _is_in(run, shape) and (id(run) in used or not _BROKEN_TAG.search(run.text))
+            _is_in(run, shape) and (id(run) in used or not _is_like_a_tag(run.text))
             for run in nearby.within(shape.x, shape.y, _LONGEST, _LONGEST)
         )
     ]
+
+
+def _is_like_a_tag(text: str) -> bool:
+    letters = _LETTER_PAIR.search(text)
+    return letters is not None and any(letter.isdigit() for letter in text[letters.end() :])
 
 
 def _is_in(run: TextRun, shape: Shape) -> bool:
