@@ -24,7 +24,7 @@ from penstock.jobs.store.conditions import Situations
 from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.charts import job_charts
 from penstock.web.dashboard.charts.job_graph import draw_graph
-from penstock.web.dashboard.job_actions import can_reschedule, can_run_now, clone
+from penstock.web.dashboard.job_actions import can_reschedule, can_run_now, clone, form_name, new_form_name
 from penstock.web.dashboard.job_log import (
     LEVELS,
     PAGE_LINES,
@@ -117,7 +117,9 @@ def _clone_route(site: Site) -> Callable[[Request], Awaitable[Response]]:
             args, context["problem"] = _parse_args(context["text"])
             if args is not None and fields.get("do") == ["run"]:
                 try:
-                    made = await run_in_threadpool(clone, store, job, args, site.access.visitor(request))
+                    made = await run_in_threadpool(
+                        clone, store, job, args, site.access.visitor(request), form_name(fields)
+                    )
                 except BadJob as error:
                     context["problem"] = str(error)
                 else:
@@ -126,7 +128,8 @@ def _clone_route(site: Site) -> Callable[[Request], Awaitable[Response]]:
                 before.splitlines(), pretty(args).splitlines(), "now", "then", lineterm="", n=2
             )
             context["changes"] = () if args is None else [(_DIFF_CLASSES.get(line[:1], ""), line) for line in lines]
-        return site.page(request, "clone.html", 400 if context["problem"] else 200, **context)
+        status = 400 if context["problem"] else 200
+        return site.page(request, "clone.html", status, once=new_form_name(), **context)
 
     return show
 
