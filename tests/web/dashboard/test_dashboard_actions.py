@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,6 +105,20 @@ def test_failed_jobs_run_again_with_one_argument_changed(world: World) -> None:
     assert {job.args.text for job in made} == {f'{{"project":"bodwassho","month":{month}}}' for month in (9, 10)}
     assert all(world.store.get(job.id).state is State.FAILED for job in jobs)
     assert sorted(about for _, about in audited(world)) == sorted(job.id for job in jobs)
+
+
+def test_long_arguments_are_edited_whole_and_very_long_ones_not_at_all(world: World) -> None:
+    args = {"rows": list(range(6_000)), "project": "bodwasho", "number": 10**30}
+    job = world.failed(args=args)
+    page = world.page(f"/jobs/{job.id}/clone")
+    text = html.unescape(page.partition("<textarea")[2].partition(">")[2].partition("</textarea>")[0])
+    assert json.loads(text) == args
+    made = world.post(f"/jobs/{job.id}/clone", [("do", "run"), ("args", text.replace("bodwasho", "bodwassho"))])
+    again = world.store.get(made.url.path.rpartition("/")[2])
+    assert world.store.load(again, again.args) == {**args, "project": "bodwassho"}
+    long = world.failed(args={"text": "x" * 310_000})
+    answer = world.get(f"/jobs/{long.id}/clone")
+    assert answer.status_code == 413 and "too long to be edited here" in answer.text
 
 
 ONCE = re.compile(r'name="once" value="([^"]+)"')
