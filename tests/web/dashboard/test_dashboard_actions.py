@@ -134,6 +134,7 @@ def test_a_form_that_is_sent_twice_makes_one_job_and_sends_one_event(world: Worl
     assert first == second != f"/jobs/{job.id}"
     other = world.post(path, [*fields[:1], ("args", '{"project": "harbour"}'), fields[2]]).url.path
     assert other != first, "another argument is another job"
+    assert f'cloned as <a class="in-text" href="{first}">' in world.page("/activity")
     assert world.post(path, [*fields[:2], ("once", ONCE.findall(world.page(path))[0])]).url.path != first
     assert [what.partition(" as ")[0] for what, _ in audited(world)] == ["cloned"] * 3
 
