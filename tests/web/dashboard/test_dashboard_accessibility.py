@@ -147,6 +147,10 @@ def test_no_list_hides_its_buttons_on_a_laptop(world: World, browser: Any) -> No
         ):
             page.goto(url + path)
             assert page.evaluate(hidden) == 0, path
+        page.goto(f"{url}/jobs")
+        for clipped in (".jobs td.id .mono", ".place"):
+            side = page.evaluate("(name) => getComputedStyle(document.querySelector(name)).direction", clipped)
+            assert side == "rtl", f"{clipped} keeps its end, where ids and paths differ"
     context.close()
 
 

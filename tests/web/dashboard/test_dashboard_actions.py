@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,6 +105,50 @@ def test_failed_jobs_run_again_with_one_argument_changed(world: World) -> None:
     assert {job.args.text for job in made} == {f'{{"project":"bodwassho","month":{month}}}' for month in (9, 10)}
     assert all(world.store.get(job.id).state is State.FAILED for job in jobs)
     assert sorted(about for _, about in audited(world)) == sorted(job.id for job in jobs)
+
+
+def test_long_arguments_are_edited_whole_and_very_long_ones_not_at_all(world: World) -> None:
+    args = {"rows": list(range(6_000)), "project": "bodwasho", "number": 10**30}
+    job = world.failed(args=args)
+    page = world.page(f"/jobs/{job.id}/clone")
+    text = html.unescape(page.partition("<textarea")[2].partition(">")[2].partition("</textarea>")[0])
+    assert json.loads(text) == args
+    made = world.post(f"/jobs/{job.id}/clone", [("do", "run"), ("args", text.replace("bodwasho", "bodwassho"))])
+    again = world.store.get(made.url.path.rpartition("/")[2])
+    assert world.store.load(again, again.args) == {**args, "project": "bodwassho"}
+    long = world.failed(args={"text": "x" * 310_000})
+    answer = world.get(f"/jobs/{long.id}/clone")
+    assert answer.status_code == 413 and "too long to be edited here" in answer.text
+
+
+ONCE = re.compile(r'name="once" value="([^"]+)"')
+
+
+def test_a_form_that_is_sent_twice_makes_one_job_and_sends_one_event(world: World) -> None:
+    """By a double click, or when its answer is loaded again."""
+    job = world.failed(args={"project": "bodwasho"})
+    path = f"/jobs/{job.id}/clone"
+    form = ONCE.findall(world.page(path))
+    fields = [("do", "run"), ("args", '{"project": "bodwassho"}'), ("once", form[0])]
+    first, second = (world.post(path, fields).url.path for _ in range(2))
+    assert first == second != f"/jobs/{job.id}"
+    other = world.post(path, [*fields[:1], ("args", '{"project": "harbour"}'), fields[2]]).url.path
+    assert other != first, "another argument is another job"
+    assert f'cloned as <a class="in-text" href="{first}">' in world.page("/activity")
+    assert world.post(path, [*fields[:2], ("once", ONCE.findall(world.page(path))[0])]).url.path != first
+    assert [what.partition(" as ")[0] for what, _ in audited(world)] == ["cloned"] * 3
+
+    preview = world.post("/jobs/preview", [("verb", "clone"), ("job", job.id)]).text
+    fields = [("verb", "clone"), ("seen", f"failed {job.id}"), ("args", "{}"), ("once", ONCE.findall(preview)[0])]
+    pages = [world.post("/jobs/apply", fields).text for _ in range(2)]
+    assert len({re.findall(r"job_\w+(?= was made|</a> was made)", page)[0] for page in pages}) == 1
+
+    running = world.running()
+    preview = world.post("/jobs/preview", [("verb", "event"), ("job", running.id)]).text
+    fields = [("verb", "event"), ("event", "approval"), ("data", '{"by": "ada"}')]
+    fields += [("seen", f"processing {running.id}"), ("once", ONCE.findall(preview)[0])]
+    assert all("1 of 1 done" in world.post("/jobs/apply", fields).text for _ in range(2))
+    assert world.store.get(running.id).sent == 1
 
 
 def test_jobs_of_another_table_of_an_app_are_shown_and_changed_too(world: World) -> None:

@@ -119,3 +119,17 @@ def test_a_search_that_is_being_typed_leaves_one_page_to_go_back_to(world: World
         assert page.evaluate("history.length") == before
         page.go_back()
         page.wait_for_url("**/workers")
+
+
+def test_letters_that_are_typed_while_the_next_page_loads_are_kept(world: World, page: Any) -> None:
+    page.add_init_script("""addEventListener("pagehide", () => {
+        const box = document.getElementById("q");
+        if (box.value === "status:failed") box.value += " nightly";
+    })""")
+    with running_dashboard(world.app) as url:
+        page.goto(f"{url}/jobs")
+        page.locator("#q").press_sequentially("status:failed")
+        page.wait_for_url(f"{url}/jobs?q=status%3Afailed+nightly")
+        playwright.expect(page.locator("#q")).to_have_value("status:failed nightly", timeout=PATIENCE)
+        playwright.expect(page.locator("#q")).to_be_focused(timeout=PATIENCE)
+        assert page.errors == []

@@ -1,15 +1,18 @@
 """What can be done to jobs by the dashboard, each with its preview.
 
 A change is previewed: a first page says what will happen to each job. The change is then conditional on that page: a
-job that is in another state by then is left alone, and reported. What was done is written down (audit.py).
+job that is in another state by then is left alone, and reported. What no state guards (a new job, an event) happens
+once for each form, however often that is sent. What was done is written down (audit.py).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, get_args
 
@@ -49,6 +52,8 @@ class Change:
     """`event`: its data."""
     args: Mapping[str, Any] | None = None
     """`clone`: the arguments that replace those of the same names."""
+    once: str = ""
+    """The name of the form that asked for it."""
 
     @property
     def done(self) -> str:
@@ -80,21 +85,42 @@ _LONGEST_TEXT: Final = 100_000
 def parse_change(verb: Verb, fields: Mapping[str, Sequence[str]], now: float) -> Change:
     """What a form says. Raises BadChange."""
     text = {name: (fields.get(name) or [""])[0].strip()[:_LONGEST_TEXT] for name in ("when", "event", "data", "args")}
+    once = form_name(fields)
     match verb:
         case "reschedule":
             return Change(verb, at=_time(text["when"], now))
         case "event":
             try:
-                return Change(verb, event=checked_name(text["event"], "event"), data=_json(text["data"] or "null"))
+                name, data = checked_name(text["event"], "event"), _json(text["data"] or "null")
+                return Change(verb, event=name, data=data, once=once)
             except BadJob as error:
                 raise BadChange(str(error)) from None
         case "clone":
             args = _json(text["args"] or "{}")
             if not isinstance(args, dict):
                 raise BadChange('Arguments are a JSON object, such as {"project": "bodwassho"}.')
-            return Change(verb, args=args)
+            return Change(verb, args=args, once=once)
         case _:
             return Change(verb)
+
+
+def new_form_name() -> str:
+    """What a form carries in `once`, so that it has its effect once."""
+    return secrets.token_urlsafe(9)
+
+
+def form_name(fields: Mapping[str, Sequence[str]]) -> str:
+    """The name that a form was sent with; a new one where it was made by hand."""
+    return (fields.get("once") or [""])[0][:_LONGEST_NAME] or new_form_name()
+
+
+_LONGEST_NAME: Final = 40
+
+
+def _once_key(name: str, what: object) -> str:
+    """What the same form with the same contents has in common, each time that it is sent."""
+    text = json.dumps([name, what], sort_keys=True, default=str)
+    return f"dashboard {hashlib.sha256(text.encode()).hexdigest()[:40]}"
 
 
 def _json(text: str) -> Any:
@@ -212,14 +238,15 @@ def _apply(store: JobStore, change: Change, job_id: str, seen: State, who: str) 
             after = _reschedule(store, job_id, seen, change.at, who)
             return f"due at {utc_text(after.run_at)}"
         case "event":
-            store.workflows.send(job_id, change.event, change.data)
+            key = _once_key(change.once, [change.event, change.data])
+            store.workflows.send(job_id, change.event, change.data, event_id=key)
             return f"has the event {change.event}"
         case "clone":
             job = store.get(job_id)
             if job.secret:
                 raise BadChange("Some of its arguments are secret, and cannot be copied here.")
             args = {**store.load(job, job.args), **(change.args or {})}
-            return f"{clone(store, job, args, who).id} was made"
+            return f"{clone(store, job, args, who, change.once).id} was made"
 
 
 def reason_of(who: str) -> str:
@@ -265,8 +292,13 @@ def _changed_text(job_id: str, seen: State, now: State) -> str:
 # ── clones ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def clone(store: JobStore, job: Job, args: dict[str, object], who: str) -> Job:
-    """A new job like this one with other arguments. It has no key of the old one's, and waits for nobody."""
-    made, _ = store.create(another_like(job, args))
-    audit.record(store, who, f"cloned as {made.id}", job.id)
+def clone(store: JobStore, job: Job, args: dict[str, object], who: str, once: str) -> Job:
+    """A new job like this one with other arguments. It has no key of the old one's, and waits for nobody.
+
+    A form that is sent twice, by a double click or when its answer is loaded again, makes one job.
+    """
+    new = replace(another_like(job, args), idempotency_key=_once_key(once, [job.id, args]))
+    made, is_new = store.create(new)
+    if is_new:
+        audit.record(store, who, f"cloned as {made.id}", job.id)
     return made

@@ -242,15 +242,15 @@ def size(number: int) -> str:
     return f"{amount:.1f} {unit}"
 
 
-def pretty(value: Any) -> str:
-    """Indented JSON, cut after 20,000 characters."""
+def pretty(value: Any, most: int = _SHOWN_CHARACTERS) -> str:
+    """Indented JSON, cut after so many characters."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
     try:
         text = orjson.dumps(value, option=options, default=str).decode()
     except TypeError:  # integers past 64 bits
         text = json.dumps(value, indent=2, default=str)
-    if len(text) > _SHOWN_CHARACTERS:
-        return f"{text[:_SHOWN_CHARACTERS]}\n… {len(text):,} characters in all"
+    if len(text) > most:
+        return f"{text[:most]}\n… {len(text):,} characters in all"
     return text
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import json
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
@@ -25,7 +26,7 @@ from penstock.jobs.store.conditions import Situations
 from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.charts import job_charts
 from penstock.web.dashboard.charts.job_graph import draw_graph
-from penstock.web.dashboard.job_actions import can_reschedule, can_run_now, clone
+from penstock.web.dashboard.job_actions import can_reschedule, can_run_now, clone, form_name, new_form_name
 from penstock.web.dashboard.job_log import (
     LEVELS,
     PAGE_LINES,
@@ -111,25 +112,42 @@ def _clone_route(site: Site) -> Callable[[Request], Awaitable[Response]]:
         job = await run_in_threadpool(store.get, request.path_params["job_id"])
         if job.secret:
             raise Problem(403, "Some arguments of this job are secret, and are not shown here.", "Enqueue it by code.")
-        before = await run_in_threadpool(_value, store, job, job.args)
+        before = await run_in_threadpool(_editable_args, store, job)
         context: dict[str, Any] = {"job": job, "text": before, "problem": "", "changes": ()}
         if request.method == "POST":
             context["text"] = fields.get("args", [""])[0]
             args, context["problem"] = _parse_args(context["text"])
             if args is not None and fields.get("do") == ["run"]:
                 try:
-                    made = await run_in_threadpool(clone, store, job, args, site.access.visitor(request))
+                    made = await run_in_threadpool(
+                        clone, store, job, args, site.access.visitor(request), form_name(fields)
+                    )
                 except BadJob as error:
                     context["problem"] = str(error)
                 else:
                     return RedirectResponse(f"/jobs/{made.id}", 303)
-            lines = difflib.unified_diff(
-                before.splitlines(), pretty(args).splitlines(), "now", "then", lineterm="", n=2
-            )
+            one, other = (text.splitlines()[:_MOST_DIFF_LINES] for text in (before, pretty(args)))
+            lines = difflib.unified_diff(one, other, "now", "then", lineterm="", n=2)
             context["changes"] = () if args is None else [(_DIFF_CLASSES.get(line[:1], ""), line) for line in lines]
-        return site.page(request, "clone.html", 400 if context["problem"] else 200, **context)
+        status = 400 if context["problem"] else 200
+        return site.page(request, "clone.html", status, once=new_form_name(), **context)
 
     return show
+
+
+_EDITABLE_BYTES: Final = 300_000
+"""Of a form that must stay below the limit of a request."""
+
+
+def _editable_args(store: JobStore, job: Job) -> str:
+    """The arguments, whole: a text that was cut would be other arguments."""
+    try:
+        text = pretty(store.load_to_show(job, job.args), sys.maxsize)
+    except (PenstockError, OSError) as error:
+        raise Problem(409, f"The arguments cannot be loaded: {error}", "Enqueue it by code.") from None
+    if len(quote_plus(text)) > _EDITABLE_BYTES:
+        raise Problem(413, "The arguments of this job are too long to be edited here.", "Enqueue it by code.")
+    return text
 
 
 def _parse_args(text: str) -> tuple[dict[str, object] | None, str]:

@@ -26,6 +26,7 @@ from penstock.web.dashboard.job_actions import (
     Change,
     Verb,
     apply,
+    new_form_name,
     parse_change,
     plan,
 )
@@ -254,7 +255,13 @@ def _preview(
         problem, status = str(error), 400
     back = f"/jobs?{urlencode({'q': fields.get('q', [''])[0]})}" if "q" in fields else "/jobs"
     shown = {"verb": verb, "label": LABELS[verb], "lines": plan(change, jobs, now), "more": more, "most": MOST_JOBS}
-    shown |= {"back": back, "inputs": inputs, "problem": problem, "query": fields.get("q", [""])[0]}
+    shown |= {
+        "once": new_form_name(),
+        "back": back,
+        "inputs": inputs,
+        "problem": problem,
+        "query": fields.get("q", [""])[0],
+    }
     return site.page(request, "preview.html", status, **shown)
 
 

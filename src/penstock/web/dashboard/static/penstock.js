@@ -190,19 +190,25 @@
 
   // ── filters ────────────────────────────────────────────────────────────────
   const filter = (box) => {
-    let later;
+    let later, isLeft = false;
     box.addEventListener("input", () => {
       clearTimeout(later);
       later = setTimeout(() => {
-        sessionStorage.setItem("penstock-typing", String(box.selectionStart));
+        isLeft = true;
         const url = new URL(box.form.action);
         url.search = new URLSearchParams(new FormData(box.form));
         location.replace(url);  // a search that is still being typed is no page to go back to
       }, 600);
     });
-    const caret = sessionStorage.getItem("penstock-typing");
+    addEventListener("pagehide", () => {  // with the letters that were typed while the next page was on its way
+      if (isLeft) sessionStorage.setItem("penstock-typing", JSON.stringify([box.value, box.selectionStart]));
+    });
+    const [typed, caret] = JSON.parse(sessionStorage.getItem("penstock-typing") || "[]");
     sessionStorage.removeItem("penstock-typing");
-    if (caret !== null) { box.focus(); box.setSelectionRange(Number(caret), Number(caret)); }
+    if (typed === undefined) return;
+    box.focus();
+    if (typed !== box.value) { box.value = typed; box.dispatchEvent(new Event("input")); }
+    box.setSelectionRange(caret, caret);
   };
 
   // ── asking first ───────────────────────────────────────────────────────────
