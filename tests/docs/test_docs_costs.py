@@ -16,7 +16,7 @@ from penstock.testing.clock import MovableClock
 ROW = re.compile(r"^\| ([^|]+) \| (\d+) \|([\d ]*)\| (\d+) \|$", re.MULTILINE)
 PAGE = (ROOT / "docs" / "on-aws.md").read_text()
 CLOCK = MovableClock()
-"""Moved between two reports, as time passes between those of a task: the end of the lease, which is in an index, moves too."""
+"""Moved between two reports, as time passes between those of a task: the lease's end, which is in an index, moves too."""
 TABLE = {what: (float(writes), float(dollars)) for what, writes, _, dollars in ROW.findall(PAGE)}
 
 
