@@ -78,14 +78,16 @@ def test_a_folder_with_too_many_files_is_refused(tmp_path: Path, monkeypatch: py
 
 
 @pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[float], list[float]]:
+def pauses(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[float]]:
     """The pauses before restarts of a process that dies again and again, when it has reached that age."""
 
-    def run(age_seconds: float) -> list[float]:
+    def run(age_seconds: float, *, works: bool = False) -> list[float]:
         supervisor = Supervisor([], 1, 0.0)
 
         def start() -> Any:
-            child = subprocess.Popen([sys.executable, "-c", "import os; os._exit(9)"])
+            report = f"os.write({supervisor._inherited[1]}, b'+%d ' % os.getpid())" if works else "0"
+            command = [sys.executable, "-S", "-c", f"import os; {report}; os._exit(9)"]
+            child = subprocess.Popen(command, pass_fds=supervisor._inherited)
             child.wait()
             supervisor._born_at[child.pid] = now
             return child
@@ -106,12 +108,18 @@ def pauses(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_process_that_dies_young_again_and_again_is_started_later_and_later(
-    pauses: Callable[[float], list[float]],
+    pauses: Callable[..., list[float]],
 ) -> None:
     assert pauses(1.0) == [0.5, 1.0, 2.0, 4.0]
 
 
-def test_a_process_that_dies_old_is_started_soon(pauses: Callable[[float], list[float]]) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="processes report to their supervisor by a pipe, on POSIX")
+def test_a_process_that_a_job_has_killed_is_soon_started_again(pauses: Callable[..., list[float]]) -> None:
+    """Other jobs wait: with eight that kill, and three crashes each, pauses of 30 s would be minutes."""
+    assert pauses(1.0, works=True) == [0.5, 1.0, 2.0, 2.0]
+
+
+def test_a_process_that_dies_old_is_started_soon(pauses: Callable[..., list[float]]) -> None:
     assert pauses(3_600.0) == [0.5] * 4
 
 

@@ -1,7 +1,8 @@
 """The processes of `penstock worker --processes` and `--reload`: started, started again, stopped together.
 
 1. A process that dies is started again: after half a second, then later and later while processes go on dying young,
-   so that a broken app does not keep the machine busy. One that has ended by itself is not.
+   so that a broken app does not keep the machine busy. One that had begun to work was killed by a job, or from outside:
+   the next one starts soon, because other jobs wait. One that has ended by itself is not started again.
 2. One that has ended by itself says so; its exit code alone proves nothing, because a task can call `os._exit`.
 3. They stop when this process ends, even if it is killed: the other end of a pipe is closed then.
 4. A change of a source file stops them calmly, and then starts them again. A worker that could not start, because the
@@ -29,6 +30,8 @@ from penstock.retry import Backoff
 
 _LOOK_SECONDS: Final = 0.1
 _RESTART: Final = Backoff(0.5, 2.0, 30.0)
+_LONGEST_AFTER_WORK_SECONDS: Final = 2.0
+"""Between a process that had begun to work and the next one (1): jobs that kill are out of the way after three."""
 _GROWN_UP_SECONDS: Final = 60.0
 """A process that has lived for so long did not die young: the pauses begin again (1)."""
 _KILL_SECONDS: Final = 5.0
@@ -101,7 +104,7 @@ class Supervisor:
         """
         # Nothing is ever written to it. The kernel closes the end that only this process has, when it ends (3).
         ends: tuple[int, ...] = os.pipe() if os.name == "posix" else ()
-        # To this one, a process that has ended by itself writes its pid (2).
+        # To this one, a process writes its pid: after a + when it begins to work (1), alone as the last thing (2).
         reports: tuple[int, ...] = os.pipe() if os.name == "posix" else ()
         self._inherited = (*ends[:1], *reports[1:])
         self._reports = reports[0] if reports else None
@@ -125,6 +128,8 @@ class Supervisor:
         self._scanned_at = 0.0
         self._stopping = False
         self._said: set[int] = set()
+        self._working: set[int] = set()
+        """Processes that have begun to work, by their pids (1)."""
 
     def run(self) -> int:
         """Runs until they have ended (burst) or a signal comes. Returns the highest of their exit codes."""
@@ -170,13 +175,18 @@ class Supervisor:
             self._children.remove(child)
             self._places.pop(child.pid, None)
             age = now - self._born_at.pop(child.pid, 0.0)
-            if self._ended_by_itself(child):
+            by_itself = self._ended_by_itself(child)
+            had_worked = child.pid in self._working
+            self._working.discard(child.pid)
+            if by_itself:
                 self._codes.append(max(child.returncode, 0))
                 continue
             if -child.returncode in _ON_PURPOSE:
                 self._report_killed(child.pid, f"ended by {signal.Signals(-child.returncode).name}")
             self._died_young = 0 if age >= _GROWN_UP_SECONDS else self._died_young + 1
             pause = _RESTART.bound(max(1, self._died_young))
+            if had_worked:
+                pause = min(pause, _LONGEST_AFTER_WORK_SECONDS)
             self._due_at.append(now + pause)
             click.echo(
                 f"A worker process has ended with {child.returncode}; another one is started in {pause:g} s.", err=True
@@ -210,7 +220,8 @@ class Supervisor:
         if self._reports is None:
             return child.returncode in _ENDED
         with suppress(BlockingIOError):
-            self._said |= set(map(int, os.read(self._reports, _PIPE_BYTES).split()))
+            for word in os.read(self._reports, _PIPE_BYTES).split():
+                (self._working if word.startswith(b"+") else self._said).add(int(word))
         if child.pid not in self._said:
             return False
         self._said.remove(child.pid)  # another process may have this number later

@@ -215,6 +215,8 @@ def command(
     stop_on_signals(worker)
     if supervisor is not None:
         _stop_without(supervisor[0])
+        with suppress(OSError):  # the supervisor has ended first
+            os.write(supervisor[1], b"+%d\n" % os.getpid())
     gc.freeze()  # what has been loaded lives as long as the process: the collector need not look at it each time
     if not quiet:
         _announce(worker, len(queues), None if burst else idle)
