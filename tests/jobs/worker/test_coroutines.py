@@ -90,7 +90,7 @@ def test_a_cancelled_job_is_told_at_its_await(app: penstock.App, swallows: bool)
         job = ended(app, sleeper.job)
         assert (job.state, job.cancel_reason) == (State.CANCELLED, "not needed")
         wait_until(lambda: not app.store.side_items.cancelled_jobs(worker.name), "the hint is removed")
-        assert worker.counts.cancelled == 1
+    assert worker.counts.cancelled == 1
     check(app.store, [job.id], ended=True)
 
 
