@@ -132,3 +132,16 @@ def test_a_condition_holds_the_same_however_its_brackets_are_written(tree) -> No
     again = compile_condition.__wrapped__(f"({text})")
     rebound = again.bind(dict.fromkeys(again.names, "a"), {v: {"N": "1"} for v in again.values})
     assert bound(item) == rebound(item)
+
+
+def test_nodes_are_values_of_their_class_and_never_change():
+    one, same = Path(("a", 1)), Path(("a", 1))
+    assert one == same and hash(one) == hash(same)
+    assert And((Not(one),)) != Or((Not(one),)), "the same fields in another class"
+    assert repr(one) == "Path(parts=('a', 1))"
+    with pytest.raises(AttributeError, match="parts"):
+        one.parts = ()  # type: ignore[misc]
+    with pytest.raises(AttributeError, match="parts"):
+        del one.parts
+    with pytest.raises(ValueError, match="argument"):
+        And()  # type: ignore[call-arg]
