@@ -7,7 +7,6 @@ from typing import Any, Final
 from penstock.clock import utc_text
 from penstock.jobs.model.job import Job, NewJob, checked_name
 from penstock.stored_text import cut
-from penstock.webhooks import BadWebhook, parse_target
 
 WEBHOOK_TASK: Final = "penstock.webhook"
 """The task that delivers webhooks, in every worker of an app that has a secret for them."""
@@ -60,6 +59,8 @@ def _digest(text: str) -> str:
 
 def _host_key(ended: Job) -> str | None:
     """None for a URL that an older version took and this one does not: the delivery says what is wrong with it."""
+    from penstock.webhooks import BadWebhook, parse_target  # most programs send none
+
     try:
         return f"{WEBHOOK_TASK} {parse_target(ended.webhook or '').host}"
     except BadWebhook:

@@ -323,5 +323,10 @@ def shown_finding(check: str, severity: Severity, words: str, names: list[str]) 
 
 def counted(number: int, words: str) -> str:
     """`counted(2, "row[s] [has|have] no mark")` is "2 rows have no mark"."""
-    chosen = re.sub(r"\[(?:([^|\]]*)\|)?([^\]]*)\]", lambda form: form[2] if number != 1 else form[1] or "", words)
-    return f"{number} {chosen}"
+
+    def chosen(form: re.Match[str]) -> str:
+        singular, _, plural = form[1].rpartition("|")
+        return singular if number == 1 else plural
+
+    words = re.sub(r"\[([^\[\]]*)\]", chosen, words)
+    return f"{number} {words}"
