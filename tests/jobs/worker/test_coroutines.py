@@ -144,7 +144,8 @@ def test_the_soft_time_limit_reaches_an_await(app: penstock.App, limits: dict[st
         wait_until(lambda: ended(app, sleeper.job).is_terminal, "it is requeued, and continues at its checkpoint")
     job = ended(app, sleeper.job)
     assert (job.state, job.attempt, job.failures) == (State.COMPLETED, 2, 0)
-    assert sleeper.words == ["cancelled", "cleaned up"]
+    # On a slow machine the limit has passed before it sleeps: then its checkpoint tells it.
+    assert sleeper.words == (["cancelled", "cleaned up"] if sleeper.asleep.is_set() else ["cleaned up"])
     check(app.store, [job.id], ended=True)
 
 
