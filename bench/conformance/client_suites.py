@@ -72,10 +72,12 @@ def read_go(report: Path) -> Iterator[Outcome]:
 
 
 def read_junit(report: Path) -> Iterator[Outcome]:
-    for test in ElementTree.parse(report).iter("testcase"):
-        kinds = {part.tag for part in test}
-        outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
-        yield f"{test.get('classname')}::{test.get('name')}", outcome
+    """A file, or a folder of files: one for each class of tests."""
+    for file in sorted(report.glob("TEST-*.xml")) if report.is_dir() else [report]:
+        for test in ElementTree.parse(file).iter("testcase"):
+            kinds = {part.tag for part in test}
+            outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+            yield f"{test.get('classname')}::{test.get('name')}", outcome
 
 
 # ── suites ────────────────────────────────────────────────────────────────────────────────────────
@@ -113,6 +115,78 @@ class LocalStackContainer:
 
     def get_url(self):
         return os.environ["SUITE_URL"]
+"""
+
+# The module's own pom builds the client and starts DynamoDB Local. This one takes the client as it was released, and
+# compiles only the tests that talk to DynamoDB, with what they import.
+_ENHANCED_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>penstock</groupId><artifactId>suite</artifactId><version>1</version>
+  <properties>
+    <maven.compiler.source>8</maven.compiler.source>
+    <maven.compiler.target>8</maven.compiler.target>
+    <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>
+  </properties>
+  <dependencies>DEPENDENCIES</dependencies>
+  <build>
+    <directory>penstock-target</directory>
+    <plugins>
+      <plugin>
+        <artifactId>maven-compiler-plugin</artifactId><version>3.14.1</version>
+        <configuration>
+          <skipMain>true</skipMain>
+          <testIncludes><testInclude>**/functionaltests/**</testInclude></testIncludes>
+        </configuration>
+      </plugin>
+      <plugin>
+        <artifactId>maven-surefire-plugin</artifactId><version>3.1.2</version>
+        <configuration>
+          <includes><include>**/functionaltests/**/*Test*.java</include></includes>
+          <reportsDirectory>${suite.report}</reportsDirectory>
+        </configuration>
+      </plugin>
+    </plugins>
+  </build>
+</project>
+""".replace(
+    "DEPENDENCIES",
+    "".join(
+        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(
+            *artifact.split(":")
+        )
+        for artifact in (
+            "software.amazon.awssdk:dynamodb-enhanced:2.54.2",
+            "org.junit.jupiter:junit-jupiter:5.10.3",
+            "org.junit.vintage:junit-vintage-engine:5.10.3",
+            "org.hamcrest:hamcrest-all:1.3",
+            "org.assertj:assertj-core:3.20.2",
+            "org.mockito:mockito-core:4.3.1",
+            "com.google.guava:guava:29.0-jre",
+            "com.fasterxml.jackson.core:jackson-databind:2.15.2",
+            "org.apache.logging.log4j:log4j-slf4j-impl:2.17.1",
+        )
+    ),
+)
+
+# The tests' own starts DynamoDB Local in their process; this stands in its place.
+_ENHANCED_TESTS = "src/test/java/software/amazon/awssdk/enhanced/dynamodb/functionaltests"
+_ENHANCED_LOCAL = """package software.amazon.awssdk.enhanced.dynamodb.functionaltests;
+
+import java.net.URI;
+import software.amazon.awssdk.awscore.client.builder.AwsClientBuilder;
+import software.amazon.awssdk.services.dynamodb.DynamoDbAsyncClient;
+import software.amazon.awssdk.services.dynamodb.DynamoDbClient;
+
+class LocalDynamoDb {
+    void start() { }
+    void stop() { }
+    DynamoDbClient createClient() { return connected(DynamoDbClient.builder()); }
+    DynamoDbAsyncClient createAsyncClient() { return connected(DynamoDbAsyncClient.builder()); }
+
+    private static <B extends AwsClientBuilder<B, C>, C> C connected(B builder) {
+        return builder.endpointOverride(URI.create(System.getenv("SUITE_URL"))).build();
+    }
+}
 """
 
 SUITES = {
@@ -180,6 +254,49 @@ SUITES = {
             read_junit,
             {"SUITE_URL": "{url}"},
             files={"testcontainers/__init__.py": "", "testcontainers/localstack.py": _LOCALSTACK},
+        ),
+        Suite(
+            "java-enhanced",
+            "https://github.com/aws/aws-sdk-java-v2 (tag 2.54.2), its folder services-custom/dynamodb-enhanced",
+            "mvn -v (Maven and a JDK, for example 17; the first run fetches the rest)",
+            (
+                *("mvn", "-B", "-q", "-f", "penstock.pom.xml", "test", "-Dmaven.test.failure.ignore"),
+                "-Dsuite.report={report}",
+            ),
+            read_junit,
+            {"SUITE_URL": "{url}"},
+            files={
+                "penstock.pom.xml": _ENHANCED_POM,
+                f"{_ENHANCED_TESTS}/LocalDynamoDb.java": _ENHANCED_LOCAL,
+            },
+            known=(
+                (
+                    "AnnotatedTableSchemaTest::createTableWith(Defaults_then|ProvisionedThroughput_succeeds)",
+                    "pins Local's text for a table that is gone; AWS's names the table",
+                ),
+                (
+                    "::(updateCreateKeyOnlyRecord|update_nullDocument|updateItem_createsNewPartialItemThenUpdateItem|"
+                    "updateItemWithFlattenMap_correctlyFlattens)",
+                    "an update that only removes makes an item of the key on Local, none on AWS",
+                ),
+                (
+                    "document.*::(updateOverwriteCompleteRecord_usingShortcutForm|bytesInAlTypes)",
+                    "pins the order of attributes in Local's answers; none is promised",
+                ),
+                (
+                    "BatchGetItemTest::notFoundRecord(s|Ignored)_withReturnConsumedCapacity",
+                    "to read an item that is not there costs nothing on Local, half a unit on AWS",
+                ),
+                (
+                    "TransactWriteItemsTest::(mixedCommands_returnValuesOnConditionCheckFailureSet_allConditionsFail|"
+                    "transactWrite_withConditionCheckFailure_shouldReturnAllOldValues)",
+                    "has two actions on one item in a transaction, which AWS refuses before it looks at conditions",
+                ),
+                (
+                    "FailedConversionAsyncTest::iterableExceptionOnRead",
+                    "pins Local's order of partitions in a scan; none is promised",
+                ),
+            ),
         ),
     )
 }
